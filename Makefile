@@ -25,7 +25,8 @@ $(VENV)/.ready: requirements/dev.txt image/pyproject.toml
 	$(call say,Python environment in $(VENV) (about 90 s))
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/pip install --quiet --require-hashes --requirement requirements/dev.txt
-	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable image
+	@# setuptools warns about editable installations in general.
+	PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --no-deps --no-build-isolation --editable image
 	@printf '%s\n' '$(CURDIR)/build' > "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/lingjun_rdma_collection.pth"
 	@touch $@
 
@@ -61,9 +62,8 @@ cluster-status: ## what runs of the sandbox cluster
 	@$(SANDBOX) status
 
 .PHONY: demo
-demo: ## bare machine to the logs of both Jobs; the cluster stays up
-	@$(MAKE) --no-print-directory deps venv
-	@$(BIN)/python -m tests.demo
+demo: deps venv ## bare machine to the logs of both Jobs; the cluster stays up
+	@tests/demo/demo.sh
 
 .PHONY: demo-down
 demo-down: cluster-down ## remove what `make demo` left running

@@ -1,0 +1,79 @@
+# Copyright (c) lingjun.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One sandbox cluster for all cluster tests, apart from the one that `make demo` leaves running."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.tools import CHECKOUT, Kube, Playbooks
+from tests.sandbox import Sandbox
+
+NODES = {"node-a": "b300", "node-b": "h20"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All tests of this folder need the cluster; those that can't run here fail, they are not skipped."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.cluster)
+            item.add_marker(pytest.mark.timeout(900))
+
+
+@pytest.fixture(scope="session")
+def images() -> list[Path]:
+    """The plugin's and the test Job's image, built when their inputs changed."""
+    output = CHECKOUT / "build" / "images"
+    subprocess.run([sys.executable, CHECKOUT / "image" / "build.py", "--output", output], check=True)
+    return [output / "rdma-dp.tar", output / "rdma-test.tar"]
+
+
+@pytest.fixture(scope="session")
+def cluster(images: list[Path]) -> Iterator[Sandbox]:
+    """A running sandbox with both images loaded."""
+    if os.geteuid() != 0:
+        pytest.fail("The cluster tests need root: namespaces, mounts and cgroups of the sandbox. Run make test as root.")
+    sandbox = Sandbox(state=CHECKOUT / "build" / "sandbox-test", nodes=NODES, gpus=8)
+    sandbox.down()
+    try:
+        sandbox.up()
+        sandbox.load_images(images)
+        yield sandbox
+    finally:
+        sandbox.down()
+
+
+@pytest.fixture(scope="session")
+def kube(cluster: Sandbox) -> Kube:
+    """What the cluster says."""
+    return Kube(cluster.kubeconfig)
+
+
+@pytest.fixture(scope="session")
+def playbooks(cluster: Sandbox) -> Playbooks:
+    """How the cluster is operated."""
+    return Playbooks(cluster.kubeconfig)
+
+
+@pytest.fixture
+def installed(kube: Kube, playbooks: Playbooks) -> Kube:
+    """The cluster after a good site.yml."""
+    if not kube.plugin_pods() or set(kube.allocatable().values()) != {"1k"}:
+        playbooks.succeed("site.yml")
+    return kube
+
+
+@pytest.fixture
+def empty(kube: Kube, playbooks: Playbooks) -> Kube:
+    """The cluster as it was before the first site.yml."""
+    if kube.plugin_pods() or kube.get("daemonset", "rdma-dp-shared", "-n", "kube-system"):
+        playbooks.succeed("playbooks/uninstall.yml", "-e", "uninstall_node_labels=true")
+    return kube

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Every linter and type check of the project. All run, even after one failed; the exit code tells whether any did.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+failed=()
+check() {
+    local name=$1 output start=$SECONDS
+    shift
+    if output=$("$@" 2>&1); then
+        printf '   %-28s ok (%d s)\n' "$name" $((SECONDS - start))
+    else
+        printf '   %-28s FAILED (%d s)\n%s\n' "$name" $((SECONDS - start)) "$output"
+        failed+=("$name")
+    fi
+}
+
+export PY_COLORS=0 ANSIBLE_NOCOLOR=1
+echo "== Lint"
+check "ruff check" ruff check
+check "ruff format" ruff format --check
+check "mypy (strict)" mypy
+check "import-linter" lint-imports --no-cache
+mapfile -t scripts < <(git ls-files --cached --others --exclude-standard '*.sh' .ci/run)
+check "shellcheck" shellcheck "${scripts[@]}"
+check "yamllint" yamllint --strict .
+check "ansible-lint (production)" ansible-lint --offline --profile production
+check "antsibull-changelog" antsibull-changelog lint
+check "antsibull-docs" antsibull-docs lint-collection-docs --plugin-docs --skip-rstcheck .
+check "ansible-test sanity" tests/tools/sanity.sh
+
+if [ ${#failed[@]} -gt 0 ]; then
+    echo "Lint failed: ${failed[*]}" >&2
+    exit 1
+fi
