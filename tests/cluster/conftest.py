@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -42,12 +43,17 @@ def cluster(images: list[Path]) -> Iterator[Sandbox]:
     if os.geteuid() != 0:
         pytest.fail("The cluster tests need root: namespaces, mounts and cgroups of the sandbox. Run make test as root.")
     sandbox = Sandbox(state=CHECKOUT / "build" / "sandbox-test", nodes=NODES, gpus=8)
+    # A CI that ends us with SIGTERM must not leave a cluster behind: it becomes a KeyboardInterrupt, as Ctrl-C is.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sandbox.down()
     try:
         sandbox.up()
         sandbox.load_images(images)
         yield sandbox
     finally:
+        # A second Ctrl-C must not stop the clean-up.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         sandbox.down()
 
 

@@ -15,6 +15,5 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 echo "== Debian packages: ${missing[*]}"
 export DEBIAN_FRONTEND=noninteractive
-# No service may start on the user's machine: the sandbox runs its own containerd.
 apt-get -qq update
 apt-get -qq install --yes --no-install-recommends "${missing[@]}" >/dev/null

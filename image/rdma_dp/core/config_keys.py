@@ -1,0 +1,129 @@
+# Copyright (c) lingjun.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The keys of the config file and what may stand behind each: one table per kind of mapping, and the way to read it.
+
+Keys match in any case, as in today's shared device plugin (Go's JSON decoder); two keys that differ only by case are
+one key given twice. ``null`` is as good as leaving a key out, there as here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Dict, Mapping, Set, Tuple
+
+from .config_selectors import READERS as SELECTORS
+from .config_values import Reader, Refused, choice, flag, integer, list_of, number, text
+from .model import CHAR_DEVICE_KINDS, EXCLUSIVE, SHARED
+from .names import MAX_DEVICES
+from .problems import Report, Steps, kind, nearest, show
+
+FILE = {
+    "periodicUpdateInterval": integer(0, 86400, {-1: "write 0 to switch the periodic rescan off"}),
+}
+HEALTH = {
+    "pollInterval": number(0.1, 3600),
+    "failAfter": integer(1, 1000, {}),
+    "recoverAfter": integer(1, 1000, {}),
+}
+POOL = {
+    "resourceName": text(),
+    "resourcePrefix": text(unset=(None, "")),  # today's plugin spells the default so, too
+    "mode": choice((SHARED, EXCLUSIVE)),
+    "rdmaHcaMax": integer(
+        1, MAX_DEVICES, {0: "remove the pool if it is to offer nothing", -1: "leave it out for 1000"}
+    ),
+    "rdmaHcaScope": choice(("node", "nic")),
+    "devices": SELECTORS["ifNames"],
+    "requiredCharDevices": list_of(choice(CHAR_DEVICE_KINDS), "uverbs", order=CHAR_DEVICE_KINDS),
+    "healthPolicy": choice(("any", "all")),
+    "excludeTopology": flag(),
+    "nccl": flag(),
+    "cdi": flag(),
+}
+
+# Which mapping a key belongs to, for the hint when it stands in another one.
+_HOMES = {
+    **dict.fromkeys(POOL, "into a pool, an entry of configList"),
+    **dict.fromkeys(SELECTORS, "under selectors"),
+    **dict.fromkeys(HEALTH, "under health"),
+    **dict.fromkeys((*FILE, "health", "configList"), "at the top level"),
+}
+
+
+def takes_text(steps: Steps) -> bool:
+    """Whether a text belongs at this place of a config, and not a number or a flag."""
+    key = next((step.lower() for step in reversed(steps) if isinstance(step, str)), "")
+    readers = {name.lower(): reader for name, reader in {**FILE, **HEALTH, **POOL}.items()}
+    return key not in readers or readers[key].schema.get("type") not in ("integer", "number", "boolean")
+
+
+@dataclass
+class Mapped:
+    """A mapping of the file, read: normalised values by key, and where each key that was given stands."""
+
+    values: Dict[str, Any] = field(default_factory=dict)  # of the keys whose values are right
+    places: Dict[str, Steps] = field(default_factory=dict)  # of all known keys that are not null
+    raw: Dict[str, object] = field(default_factory=dict)  # of the keys in ``nested``
+    wrong: bool = False  # it is no mapping, or has a key that is not known
+
+
+def read(
+    value: object, steps: Steps, report: Report, readers: Mapping[str, Reader], nested: Tuple[str, ...] = ()
+) -> Mapped:
+    """Reads one mapping; every key that is unknown, given twice or has a wrong value is reported.
+
+    ``nested`` are keys whose values the caller reads itself.
+    """
+    found = Mapped()
+    if not isinstance(value, Mapping):
+        found.wrong = True
+        hint = "write keys and values; known here: " + ", ".join((*readers, *nested))
+        report.add(steps, f"must be a mapping, not {kind(value)}", hint)
+        return found
+    known = {key.lower(): key for key in (*readers, *nested)}
+    seen: Set[str] = set()
+    for written, entry in value.items():
+        place = (*steps, written)
+        key = known.get(written.lower(), "") if isinstance(written, str) else ""
+        if not key:
+            found.wrong = True
+            _unknown(written, place, report, tuple(known.values()))
+            continue
+        if key in seen:
+            report.add(place, "is given twice", f"keys match in any case: leave one {key}")
+        elif key in nested and entry is not None:
+            found.places[key] = place
+            found.raw[key] = entry
+        elif key in readers and entry not in readers[key].unset:
+            found.places[key] = place
+            _read_value(readers[key], key, entry, place, report, found)
+        seen.add(key)
+    return found
+
+
+def _read_value(reader: Reader, key: str, value: object, place: Steps, report: Report, found: Mapped) -> None:
+    try:
+        found.values[key] = reader.read(value)
+    except Refused as refused:
+        for inside, message, hint in refused.notes:
+            report.add((*place, *inside), message, hint)
+
+
+def _unknown(key: object, place: Steps, report: Report, known: Tuple[str, ...]) -> None:
+    if not isinstance(key, str):
+        hint = "YAML reads some words without quotes, like on and yes, as values; here, keys are: " + ", ".join(known)
+        report.add(place, f"the key {show(key)} is {kind(key)}, not text", hint)
+        return
+    close = nearest(key, known)
+    home = next((home for name, home in _HOMES.items() if name.lower() == key.lower()), "")
+    elsewhere = nearest(key, _HOMES)
+    if home:
+        hint = f"move it {home}"
+    elif close:
+        hint = f"did you mean {close}?"
+    elif elsewhere:
+        hint = f"did you mean {elsewhere}? It belongs {_HOMES[elsewhere]}"
+    else:
+        hint = "known here: " + ", ".join(known)
+    report.add(place, "is not a known key", hint)

@@ -1,0 +1,146 @@
+# Copyright (c) lingjun.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A text as plain values, JSON or YAML by content, without losing what the usual parsers swallow.
+
+Kept: keys that are given twice, and YAML scalars whose meaning depends on who reads them (``on``, ``0x15b3``,
+``0000:17:00.0``). PyYAML is loaded only when it is needed, as start time matters (KUBELET.md rule 44): a mounted
+``config.json`` without mistakes does without.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from rdma_dp.core.problems import ConfigInvalid, Problem, Steps, path, show
+
+if TYPE_CHECKING:
+    import yaml
+
+_LONGEST_JSON_WITH_LINES = 256 * 1024  # characters; YAML needs seconds for more
+
+
+class Object(dict[Any, Any]):
+    """A mapping that remembers which of its keys were given more than once."""
+
+    twice: tuple[object, ...] = ()
+
+
+class Ambiguous(str):
+    """An unquoted YAML scalar that is no text to some readers: its text, as it stands in the file."""
+
+    reading: str = ""  # "the number 5555"
+    remedy: str = ""  # "5555": how to write what was read, where a number or a flag belongs; "" for neither
+
+
+@dataclass(frozen=True)
+class Document:
+    """A text's values; ``node`` has the places in the text where YAML was needed."""
+
+    value: Any
+    node: yaml.Node | None = None
+
+
+def read(text: str) -> Document:
+    """The text's values. Raises ConfigInvalid with the one problem that ended the reading."""
+    try:
+        if text.lstrip()[:1] in ("{", "["):
+            return _read_json_or_flow(text)
+        return _read_yaml(text)
+    except RecursionError:
+        raise ConfigInvalid([Problem("", "is nested too deeply", "a config has five levels")]) from None
+
+
+def _read_json_or_flow(text: str) -> Document:
+    """JSON; failing that, YAML in its flow style, which also begins with a brace."""
+    try:
+        return Document(json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant))
+    except ValueError as error:
+        try:
+            return _read_yaml(text)
+        except ConfigInvalid:
+            raise ConfigInvalid([_json_problem(error)]) from None
+
+
+def _json_problem(error: ValueError) -> Problem:
+    if not isinstance(error, json.JSONDecodeError):
+        return Problem("", f"is not JSON: {error}")
+    if error.msg == "Extra data":
+        return Problem("", "has more text after the end of the JSON", "keep one document", line=error.lineno)
+    hint = "a comma too many, or one that is missing, is a common cause"
+    return Problem("", f"is not JSON: column {error.colno}: {error.msg}", hint, line=error.lineno)
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _object(pairs: list[tuple[str, object]]) -> Object:
+    found = Object(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        found.twice = tuple(dict.fromkeys(key for index, key in enumerate(keys) if key in keys[:index]))
+    return found
+
+
+def _read_yaml(text: str) -> Document:
+    from rdma_dp import strict_yaml
+
+    return Document(*strict_yaml.load(text))
+
+
+def mistakes(value: object, is_text: Callable[[Steps], bool]) -> Iterator[Problem]:
+    """What the values themselves don't show any more: keys given twice, and ambiguous scalars.
+
+    ``is_text`` says whether text is what belongs at a place; the remedy depends on it.
+    """
+    seen: set[int] = set()  # an alias can stand in many places, and even inside itself
+
+    def walk(value: object, steps: Steps) -> Iterator[Problem]:
+        if isinstance(value, Ambiguous):
+            yield _ambiguity(value, steps, is_text(steps))
+        elif isinstance(value, (Mapping, list)) and id(value) not in seen:
+            seen.add(id(value))
+            for key in getattr(value, "twice", ()):
+                place = (*steps, key)
+                yield Problem(path(place), "is given twice", "keep one of them", place)
+            for step, entry in value.items() if isinstance(value, Mapping) else enumerate(value):
+                yield from walk(entry, (*steps, step))
+
+    yield from walk(value, ())
+
+
+def _ambiguity(value: Ambiguous, steps: Steps, is_text: bool) -> Problem:
+    message = f"{value} without quotes is {value.reading} to some readers of YAML, and text to others"
+    quoted = show(str(value))
+    remedy = f"put it in quotes: {quoted}" if is_text or not value.remedy else f"write {value.remedy}"
+    return Problem(path(steps), message, remedy, steps)
+
+
+def line_finder(document: Document, text: str) -> Callable[[Steps], int]:
+    """A function that says on which line of the text (from 1) a place of the document is; 0 when it can't."""
+    node = document.node
+    if node is None and len(text) <= _LONGEST_JSON_WITH_LINES:
+        # JSON that is no YAML (tabs, some escapes): the problems are told without lines.
+        with contextlib.suppress(ConfigInvalid, RecursionError):
+            node = _read_yaml(text).node
+
+    def find(steps: Steps) -> int:
+        from rdma_dp import strict_yaml
+
+        return strict_yaml.line(node, steps) if node is not None and steps else 0
+
+    return find
+
+
+def first_line_of_block(document: Document, place: Steps) -> int:
+    """On which line of its text a block of text (``|``) at ``place`` begins; 0 for text of another style."""
+    if document.node is None:
+        return 0
+    from rdma_dp import strict_yaml
+
+    return strict_yaml.first_line_of_block(document.node, place)

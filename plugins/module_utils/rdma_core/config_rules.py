@@ -1,0 +1,1 @@
+../../../image/rdma_dp/core/config_rules.py

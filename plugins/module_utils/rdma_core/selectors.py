@@ -1,0 +1,1 @@
+../../../image/rdma_dp/core/selectors.py
