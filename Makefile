@@ -85,6 +85,7 @@ lint: venv ## all linters and type checks
 requirements: venv ## pin the Python requirements anew
 	cd image && CUSTOM_COMPILE_COMMAND="make requirements" ../$(BIN)/pip-compile $(PIP_COMPILE_FLAGS) -o requirements.txt requirements.in
 	CUSTOM_COMPILE_COMMAND="make requirements" $(BIN)/pip-compile $(PIP_COMPILE_FLAGS) -o requirements/dev.txt requirements/dev.in
+	cd image && CUSTOM_COMPILE_COMMAND="make requirements" ../$(BIN)/pip-compile $(PIP_COMPILE_FLAGS) -o requirements-build.txt requirements-build.in
 PIP_COMPILE_FLAGS := --quiet --upgrade --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --allow-unsafe --strip-extras
 
 .PHONY: clean

@@ -183,7 +183,7 @@ class Builder:
     def _base(self) -> Layer:
         return self._layer(
             "base",
-            f"Debian {self._download.folder.name}: Python and what it needs",
+            f"Debian {self._download.suite}: Python and what it needs",
             lambda: self._compile(runtime.compose(self._packages, self._python, self._arch)),
             download=self._download.digest,
         )

@@ -8,8 +8,10 @@ Apt resolves the dependencies and checks the signatures; nothing of the packages
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import io
+import os
 import platform
 import re
 import shutil
@@ -43,6 +45,7 @@ class Sources:
 class Download:
     """The packages of one architecture, as apt resolved them at one time."""
 
+    suite: str
     folder: Path
     digest: str  # of all packages' contents
     fetched: float  # s since the epoch
@@ -91,9 +94,14 @@ def fetch(sources: Sources, arch: str, cache: Cache, refresh: bool, say: Callabl
     """
     here = folder(sources, arch, cache)
     if refresh or not cached(here):
-        say(f"{arch}: getting Debian's packages ({sources.suite}, {sources.file})")
-        _download(sources, arch, here)
-    return Download(here, _digest_of(here), (here / "complete").stat().st_mtime)
+        here.parent.mkdir(parents=True, exist_ok=True)
+        with here.with_suffix(".lock").open("w") as lock:
+            # Another build may be getting them: its packages will do.
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if refresh or not cached(here):
+                say(f"{arch}: getting Debian's packages ({sources.suite}, {sources.file})")
+                _download(sources, arch, here)
+    return Download(sources.suite, here, _digest_of(here), (here / "complete").stat().st_mtime)
 
 
 def cached(packages: Path) -> bool:
@@ -124,8 +132,12 @@ def native_arch() -> str:
 
 
 def _download(sources: Sources, arch: str, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".download-") as scratch:
+    with (
+        tempfile.TemporaryDirectory(dir=target.parent, prefix=".download-") as scratch,
+        # Where mmdebstrap works: ours, so that nothing of it is left when it is killed. Apt's own user has to get in.
+        tempfile.TemporaryDirectory(prefix="imagebuild-", ignore_cleanup_errors=True) as work,
+    ):
+        Path(work).chmod(0o755)
         run(
             [
                 "mmdebstrap",
@@ -141,6 +153,7 @@ def _download(sources: Sources, arch: str, target: Path) -> None:
             ],
             f"get the Debian packages for {arch}",
             f"It takes mmdebstrap, and apt sources in {sources.file} that can be reached and have {arch}. {_WAY_B}",
+            env={**os.environ, "TMPDIR": work},
         )
         arrived = Path(scratch) / "archives"
         if not _debs(arrived):

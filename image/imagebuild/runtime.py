@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from imagebuild import elf
@@ -106,7 +106,7 @@ def compose(packages: Sequence[Package], python: Python, arch: str) -> dict[str,
             everything[path] = entry
             owner[path] = package
 
-    kept = {path for path, entry in everything.items() if entry.kind != "directory" and _is_python(path, python)}
+    kept = {path for path, entry in everything.items() if entry.kind != "directory" and is_python(path, python)}
     if python.interpreter not in kept:
         raise BuildError(f"The packages hold no /{python.interpreter}.")
     kept |= _libraries(everything, kept, python, arch)
@@ -117,6 +117,9 @@ def compose(packages: Sequence[Package], python: Python, arch: str) -> dict[str,
     kept |= {path for path in everything if path.startswith("usr/share/common-licenses/")}
 
     tree = {path: everything[path] for path in kept}
+    tree |= {
+        path: replace(tree[path], mode=0o644) for path in kept if path.endswith(".py") and tree[path].kind == "file"
+    }
     tree.update(_frame())
     # Image scanners read here which Debian packages an image without dpkg is made of.
     for name, package in owners.items():
@@ -141,7 +144,8 @@ def refuse_unknown_libraries(tree: Tree) -> None:
                 )
 
 
-def _is_python(path: str, python: Python) -> bool:
+def is_python(path: str, python: Python) -> bool:
+    """Whether a path is of the interpreter or of the used part of its standard library."""
     if path in (python.interpreter, f"{python.interpreter.rpartition('/')[0]}/python3"):
         return True
     if not path.startswith(python.stdlib + "/"):

@@ -10,6 +10,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from imagebuild.errors import BuildError, run
@@ -51,7 +52,9 @@ def install(requirements: Path, python_version: str, options: Sequence[str] = ()
     """
     with tempfile.TemporaryDirectory(prefix="imagebuild-") as scratch:
         pip_install(requirements, Path(scratch), (f"--python-version={python_version}", *options))
-        tree = read_directory(Path(scratch), lambda path: not _UNUSED.search(path))
+        found = read_directory(Path(scratch), lambda path: not _UNUSED.search(path))
+    # Some wheels mark everything as a program.
+    tree = {path: replace(entry, mode=0o644) for path, entry in found.items()}
     refuse_unknown_libraries(tree)
     return tree
 

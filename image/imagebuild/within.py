@@ -109,7 +109,7 @@ def _candidates(root: Path, python: runtime.Python) -> Iterator[str]:
 
     prefix = python.interpreter.rpartition("/bin/")[0]
     yield from (python.interpreter, f"{prefix}/bin/python3", "etc/os-release", "usr/lib/os-release", "etc/ld.so.cache")
-    yield from below(python.stdlib, "**/*")
+    yield from (path for path in below(python.stdlib, "**/*") if runtime.is_python(path, python))
     for folder in dict.fromkeys((*_LIBRARY_FOLDERS, f"{prefix}/lib")):
         yield from below(folder, "*.so*")
         yield from below(folder, "*-linux-gnu/*.so*")

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Awaitable, Sequence
 from pathlib import Path
@@ -89,12 +90,16 @@ class Endpoint:
     async def stop(self) -> None:
         """Ends streams and server, and makes sure that the socket's file is gone."""
         self._closing.publish(True)
-        # Shielded: the server must be gone before anything else is done, even when the session is cancelled meanwhile.
-        await asyncio.shield(self._server.stop(_STOP))
+        stopping = asyncio.ensure_future(self._server.stop(_STOP))
         try:
-            os.unlink(self._path)  # gRPC has done so; not when its start failed halfway
-        except OSError:
-            return
+            await asyncio.shield(stopping)
+        except asyncio.CancelledError:
+            await stopping  # the plugin ends just now: still, no server may outlive this call
+            raise
+        finally:
+            # gRPC has done so, but not when its start failed halfway.
+            with contextlib.suppress(OSError):
+                os.unlink(self._path)
 
     def _cannot_listen(self, error: Exception) -> str:
         directory = self._path.parent

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -38,14 +37,11 @@ def _device(device: Device) -> pb.Device:
 
 def container_answer(grant: Grant, host_dev: Path) -> pb.ContainerAllocateResponse:
     """One container's answer. ``host_dev`` is the directory that holds infiniband/ on the host."""
+    host_path = f"{host_dev}/infiniband/"
     return pb.ContainerAllocateResponse(
         envs=grant.env,
         devices=[
-            pb.DeviceSpec(
-                host_path=os.fspath(host_dev / "infiniband" / node),
-                container_path=CONTAINER_DEV + node,
-                permissions="rw",
-            )
+            pb.DeviceSpec(host_path=host_path + node, container_path=CONTAINER_DEV + node, permissions="rw")
             for node in grant.nodes
         ],
     )

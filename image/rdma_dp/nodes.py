@@ -26,21 +26,19 @@ def changed(nics: Iterable[Nic], rdma_cm: CharDevice | None, sysfs: Path, dev: P
 
     ``sysfs`` and ``dev`` are the directories that the snapshot was made of (``dev`` holds infiniband/).
     """
+    classes, nodes = f"{sysfs}/class/", f"{dev}/infiniband/"
     for nic in nics:
-        if nic.pci_address and nic.pci_address not in _where(os.path.join(sysfs, "class/infiniband", nic.rdma_device)):
+        if nic.pci_address and nic.pci_address not in _where(f"{classes}infiniband/{nic.rdma_device}"):
             return f"RDMA device {nic.rdma_device} is no longer at {nic.pci_address}"
         for char in nic.char_devices:
             if not char.present:
                 continue
-            entry = os.path.join(sysfs, "class", _CLASSES[char.kind], char.name)
-            if read_text(os.path.join(entry, "ibdev")) != nic.rdma_device:
+            if read_text(f"{classes}{_CLASSES[char.kind]}/{char.name}/ibdev") != nic.rdma_device:
                 return f"{char.name} is no longer of {nic.rdma_device}"
-            if not _is_node(os.path.join(dev, "infiniband", char.name), char.number):
-                return f"{dev}/infiniband/{char.name} is no longer the device node of {nic.rdma_device}"
-    if rdma_cm is not None and rdma_cm.present:
-        path = os.path.join(dev, "infiniband", rdma_cm.name)
-        if not _is_node(path, rdma_cm.number):
-            return f"{path} is no longer there"
+            if not _is_node(nodes + char.name, char.number):
+                return f"{nodes}{char.name} is no longer the device node of {nic.rdma_device}"
+    if rdma_cm is not None and rdma_cm.present and not _is_node(nodes + rdma_cm.name, rdma_cm.number):
+        return f"{nodes}{rdma_cm.name} is no longer there"
     return None
 
 

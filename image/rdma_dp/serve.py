@@ -4,9 +4,9 @@
 """``rdma-dp serve``: checks what it was given, runs the plugin, and leaves the reason behind when it ends.
 
 Exit codes: 0 after SIGTERM or SIGINT; 1 for a config with mistakes in it, or a defect of ours; 2 for wrong usage, an
-unreadable file, or a kubelet directory that is not there. The last ends the plugin, although a missing kubelet.sock does
-not: in the container the directory is a mount, so without it no kubelet will ever be seen, and waiting would hide the
-mistake.
+unreadable file, or a kubelet directory that is not there. The last ends the plugin, although a missing kubelet.sock
+does not: in the container the directory is a mount, so without it no kubelet will ever be seen, and waiting would hide
+the mistake.
 """
 
 from __future__ import annotations

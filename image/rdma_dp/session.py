@@ -23,6 +23,7 @@ from rdma_dp.logs import Log
 
 STREAM_TIMEOUT = 10.0  # s that kubelet may take from Register to ListAndWatch
 STEADY = 5.0  # s after which a stream counts as a success, and the next failure as the first
+SUSPICIOUS = 3  # streams that ended early before the log asks for another plugin
 MISSED = 1.0  # s after which it is worth a warning that our socket's file is gone
 REPEAT = 60.0  # s after which an unchanged complaint is logged once more
 
@@ -138,6 +139,7 @@ class Session:
         self._registered = registered
         self._random = random
         self._told = -REPEAT
+        self._lost_early = 0  # streams in a row, of one kubelet, that ended before they were steady
 
     @property
     def connected(self) -> bool:
@@ -158,7 +160,7 @@ class Session:
                 # Never at once: after a stream's end an older kubelet must first clean up what it had of us (rule 29).
                 backoff = (backoff.reset() if steady else backoff).failed()
                 if await self._new_kubelet(kubelet, within=backoff.delay(self._random)):
-                    backoff = backoff.reset()
+                    backoff, self._lost_early = backoff.reset(), 0
         finally:
             self.state = State.STOPPED
 
@@ -200,8 +202,14 @@ class Session:
                 overdue = now >= asked + STREAM_TIMEOUT
                 reason = broken(endpoint.stream.value, kubelet, self._kubelet.listing.value, present, overdue)
                 if reason:
+                    steady = live_since is not None and now - live_since >= STEADY
+                    self._lost_early = 0 if steady or live_since is None else self._lost_early + 1
+                    if self._lost_early >= SUSPICIOUS:
+                        reason += (
+                            f" early, {self._lost_early} times in a row; does another plugin offer {self.resource}?"
+                        )
                     self._retry(reason, again=live_since is not None)
-                    return live_since is not None and now - live_since >= STEADY
+                    return steady
                 gone_since = None if present else (now if gone_since is None else gone_since)
                 # A kubelet that starts removes the sockets just before it makes its own: not worth a word.
                 if gone_since is not None and now >= gone_since + MISSED and not told:

@@ -61,7 +61,7 @@ class SocketNames:
         label = re.sub(r"[^A-Za-z0-9._-]", "_", resource)
         if len(label) > room:
             digest = hashlib.sha256(resource.encode()).hexdigest()[:_DIGEST]
-            front = label[: room - _DIGEST - 1]
+            front = label[: max(0, room - _DIGEST - 1)]
             label = f"{front}-{digest}" if len(front) > 3 else digest
         return _PREFIX + label + tail
 

@@ -13,6 +13,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from rdma_dp import events, health
 from rdma_dp.core.config import digest
@@ -25,6 +26,9 @@ from rdma_dp.watched_file import WatchedFile
 from rdma_dp.worker import Worker
 
 CONFIG_POLL = 1.0  # s
+_SLOW = 10.0  # s; a scan takes some tens of milliseconds
+
+T = TypeVar("T")
 
 
 class ConfigError(Exception):
@@ -139,7 +143,7 @@ class Source:
             self._wake.clear()
             waiting, self._waiting = self._waiting, []
             try:
-                look = await self._worker.run(self._machine.look)
+                look = await self._patiently(self._machine.look)
                 due = scanned_at is None or self._due(clock() - scanned_at)
                 # Judged before the scan that a changed look causes, by the NICs that are known: a scan does not look
                 # more often, and so does not shorten the row of looks that a verdict needs.
@@ -160,7 +164,7 @@ class Source:
 
     async def _scan(self, look: Look) -> None:
         try:
-            snapshot = await self._worker.run(self._machine.scan)
+            snapshot = await self._patiently(self._machine.scan)
         except OSError as error:
             self._metrics.scanned("error")
             if str(error) != self._scan_problem:
@@ -173,6 +177,19 @@ class Source:
         # The look from before the scan: what changes while it runs makes the next look differ.
         self._snapshot, self._look = snapshot, look
         self.scanned = True
+
+    async def _patiently(self, read: Callable[[], T]) -> T:
+        """What the worker reads. A driver that hangs is not waited for in silence, but there is no way to give up."""
+        reading = asyncio.ensure_future(self._worker.run(read))
+        try:
+            done, _ = await asyncio.wait([reading], timeout=_SLOW)
+            if not done:
+                self._log.warning(
+                    f"reading the NICs takes longer than {_SLOW:g} s; does a driver or a NIC's firmware hang?"
+                )
+            return await reading
+        finally:
+            reading.cancel()
 
     def _judge(self, look: Look) -> None:
         states = {nic.id: look.states(nic.rdma_device) for nic in self._snapshot.nics}

@@ -26,7 +26,9 @@ requirements:
   - python >= 3.11
   - kubernetes >= 35.0.0
 notes:
-  - Runs where the kubernetes library and a way to the API server are, as a rule on C(localhost), once for the whole cluster.
+  - >-
+    Runs where the kubernetes library and a way to the API server are, as a rule on C(localhost), once for the whole
+    cluster.
   - The options can be set once for all modules with C(module_defaults) and the group C(group/lingjun.rdma.k8s).
 """
 
@@ -36,7 +38,9 @@ options:
   nodes:
     description:
       - The names of the nodes, as C(kubectl get nodes) shows them.
-      - If one does not exist, the module fails, names the node that each unknown name probably means, and changes nothing.
+      - >-
+        If one does not exist, the module fails, names the node that each unknown name probably means, and changes
+        nothing.
       - Exactly one of O(nodes) and O(label_selectors) is required.
     type: list
     elements: str

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Does a node offer what it should, and if not, why? Pure. Private to this collection.
 
-A number in a node's status may be old: after a restart of kubelet, on a NotReady node, with no plugin pod. It counts when the
-node is Ready, the mode's plugin pod is Ready (on nodes that have a mode), and the number is there, seen together.
+A number in a node's status may be old: after a restart of kubelet, on a NotReady node, with no plugin pod. It counts
+when the node is Ready, the mode's plugin pod is Ready (on nodes that have a mode), and the number is there, seen
+together.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Copyright (c) lingjun.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an answer of the API server means: the failure it stands for, and whether trying again helps. Private to this collection."""
+"""What an answer of the API server means: which failure, and whether trying again helps. Private to this collection."""
 
 from __future__ import annotations
 

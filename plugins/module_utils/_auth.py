@@ -4,8 +4,8 @@
 """From connection options to a pool of connections that carry credentials. Private to this collection.
 
 The kubernetes library is used for this only: it knows the kinds of credentials, writes certificate data to files and
-refreshes tokens. Same in its versions 35 to 37, and therefore used: ``Configuration.auth_settings()["BearerToken"]`` and
-``ApiClient.rest_client.pool_manager``.
+refreshes tokens. Same in its versions 35 to 37, and therefore used: ``Configuration.auth_settings()["BearerToken"]``
+and ``ApiClient.rest_client.pool_manager``.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import base64
 import os
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Mapping, Tuple
+from urllib.parse import urlsplit
 
 from ansible_collections.lingjun.rdma.plugins.module_utils import _exec_plugin, _kubeconfig
 from ansible_collections.lingjun.rdma.plugins.module_utils._errors import ConnectionOptionsError
@@ -41,7 +42,7 @@ _PROXY_HEADERS = ("proxy_basic_auth", "basic_auth", "user_agent")
 _FALSE = ("0", "false", "no", "off", "f", "n")
 # Keys of a kubeconfig whose values may be shown.
 _HARMLESS = frozenset(
-    [
+    (
         "apiVersion",
         "kind",
         "name",
@@ -60,7 +61,7 @@ _HARMLESS = frozenset(
         "interactiveMode",
         "installHint",
         "preferences",
-    ]
+    )
 )
 
 
@@ -82,9 +83,11 @@ def resolve(params: Mapping[str, Any], environ: Mapping[str, str]) -> Dict[str, 
         if value is None:
             value = next((environ[variable] for variable in variables if environ.get(variable)), None)
             if value is not None and name in ("validate_certs", "persist_config"):
-                value = value.lower() not in _FALSE
+                options[name] = value.lower() not in _FALSE
+                continue
             if value is not None and name == "impersonate_groups":
-                value = [group for group in value.split(",") if group]
+                options[name] = [group for group in value.split(",") if group]
+                continue
         options[name] = value
     headers = params.get("proxy_headers") or {
         name: environ.get(f"K8S_AUTH_PROXY_HEADERS_{name.upper()}") or None for name in _PROXY_HEADERS
@@ -113,7 +116,7 @@ def connect(options: Mapping[str, Any], timeout: float) -> Session:
     try:
         renewable = _load(configuration, config, options, timeout)
     except (config.ConfigException, KeyError, TypeError, ValueError, AttributeError, OSError) as error:
-        # Whatever is left after our own checks of the kubeconfig: a certificate that is no base64, an OIDC provider, ...
+        # What is left after our own checks of the kubeconfig: a certificate that is no base64, an OIDC provider, ...
         raise ConnectionOptionsError(f"The credentials can't be loaded: {error or type(error).__name__}.") from error
     _override(configuration, options, urllib3)
     configuration.retries = False  # we retry, with a cap
@@ -150,6 +153,7 @@ def _load(configuration: Any, config: Any, options: Mapping[str, Any], timeout: 
             f"The option kubeconfig must be a path or a dictionary, not a {type(given).__name__}."
         )
     cluster, user = _kubeconfig.select(merged, options["context"], source)
+    _checked(cluster["server"], f"{source}: server")
     renewable = bool(user.get("exec") or user.get("auth-provider") or user.get("tokenFile"))
     if user.get("exec") and not (user.get("token") or user.get("tokenFile")):
         user = _exec_plugin.credentials(user["exec"], cluster, timeout)
@@ -168,10 +172,7 @@ def _load(configuration: Any, config: Any, options: Mapping[str, Any], timeout: 
 
 def _override(configuration: Any, options: Mapping[str, Any], urllib3: Any) -> None:
     if options["host"]:
-        host = options["host"].rstrip("/")
-        if not host.startswith(("https://", "http://")):
-            raise ConnectionOptionsError(f"The option host is {host!r}; write a URL like https://api.example.com:6443.")
-        configuration.host = host
+        configuration.host = _checked(options["host"], "The option host")
     if options["api_key"]:
         configuration.api_key = {"authorization": f"Bearer {options['api_key']}"}
         configuration.refresh_api_key_hook = None
@@ -191,6 +192,20 @@ def _override(configuration: Any, options: Mapping[str, Any], urllib3: Any) -> N
         configuration.no_proxy = no_proxy
     if options["proxy_headers"]:
         configuration.proxy_headers = urllib3.util.make_headers(**options["proxy_headers"])
+
+
+def _checked(url: Any, what: str) -> str:
+    """The URL of an API server without a slash at the end."""
+    try:
+        parts = urlsplit(str(url))
+        good = (
+            parts.scheme in ("https", "http") and bool(parts.hostname) and " " not in parts.netloc and parts.port != 0
+        )
+    except ValueError:
+        good = False
+    if not good:
+        raise ConnectionOptionsError(f"{what} is {url!r}; write a URL like https://api.example.com:6443.")
+    return str(url).rstrip("/")
 
 
 def _headers(configuration: Any, options: Mapping[str, Any]) -> List[Tuple[str, str]]:

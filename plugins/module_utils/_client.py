@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """JSON in, JSON out: the only way in which our modules talk to the API server. Private to this collection.
 
-No typed models and no discovery: on long lists they cost three times the time and five times the memory (measured), and our
-paths are known. Every request ends: an attempt within ``request_timeout``, and after ``retries`` more of them the call.
+No typed models and no discovery: on long lists they cost three times the time and five times the memory (measured), and
+our paths are known. Every request ends: an attempt within ``request_timeout``, the call after ``retries`` more of them.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Client:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """``connect`` makes a session; it is called again when the server no longer accepts the first one's credentials."""
+        """``connect`` makes a session; it is called again when the server no longer accepts the credentials."""
         self._connect = connect
         self._session = connect()
         self._lock = threading.Lock()
@@ -312,6 +312,11 @@ def _failure(error: Exception, server: str, action: Action, timeout: float) -> E
         return Unreachable(f"{server} does not speak TLS; is the port right, and should the URL begin with http://?")
     if isinstance(error, urllib3.exceptions.LocationValueError):
         return ConnectionOptionsError(f"{server} is no URL of an API server: {said}.")
+    # Before timeouts: in urllib3 it is one of them.
+    if isinstance(error, urllib3.exceptions.NewConnectionError):
+        return Retryable(
+            Unreachable(f"{server} can't be reached: {_tail(said)}. Is the address right, and the API server up?")
+        )
     if isinstance(error, urllib3.exceptions.TimeoutError):
         return Retryable(
             Unreachable(
@@ -320,13 +325,9 @@ def _failure(error: Exception, server: str, action: Action, timeout: float) -> E
         )
     if isinstance(error, urllib3.exceptions.ProxyError):
         return Retryable(Unreachable(f"The proxy on the way to {server} does not work: {_tail(said)}."))
-    if isinstance(error, urllib3.exceptions.NewConnectionError):
-        return Retryable(
-            Unreachable(f"{server} can't be reached: {_tail(said)}. Is the address right, and the API server up?")
-        )
     return Retryable(Unreachable(f"The connection to {server} broke during '{action}': {_tail(said)}."))
 
 
 def _tail(text: str) -> str:
-    """The last cause in a chain like ``HTTPSConnection(...): Failed to establish a connection: [Errno 111] Connection refused``."""
+    """The last cause in a chain like ``HTTPSConnection(...): Failed to connect: [Errno 111] Connection refused``."""
     return text.rpartition(": ")[2].rstrip(".)'") or text

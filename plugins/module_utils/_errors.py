@@ -9,7 +9,7 @@ from typing import Any, Dict
 
 
 class Problem(Exception):
-    """A failure for the person at the keyboard: what is wrong, where, what to do. ``facts`` go into the module's result."""
+    """A failure for the person at the keyboard: what is wrong, where, what to do. ``facts`` go into the result."""
 
     def __init__(self, message: str, **facts: Any) -> None:
         super().__init__(message)

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Exec credential plugins of a kubeconfig user, with an end. Private to this collection.
 
-The kubernetes library waits for a plugin for ever and turns its failure into a log line and no credentials; so we run it.
-Protocol: client.authentication.k8s.io/v1 and v1beta1, ExecCredential.
+The kubernetes library waits for a plugin for ever and turns its failure into a log line and no credentials; so we run
+it. Protocol: client.authentication.k8s.io/v1 and v1beta1, ExecCredential.
 """
 
 from __future__ import annotations

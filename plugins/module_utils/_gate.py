@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The gate: may a node's mode be changed now? Pure. Private to this collection.
 
-A pod blocks when it is bound to one of the nodes, has not ended (Succeeded and Failed have), and any container of it (init,
-sidecar and ordinary) asks for one of the resources by limit or request; terminating pods block until they are gone.
-A NotReady node is never clear: pods deleted by force vanish from the API while their containers may still hold a device.
+A pod blocks when it is bound to one of the nodes, has not ended (Succeeded and Failed have), and any container of it
+(init, sidecar and ordinary) asks for one of the resources by limit or request; terminating pods block until they are
+gone. A NotReady node is never clear: pods deleted by force vanish from the API while their containers may still hold a
+device.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class Verdict:
         return all(node["clear"] for node in self.nodes)
 
     def message(self, resources: Iterable[str]) -> str:
-        """Why the gate is shut, with the pods and the NotReady nodes, and what to do. Only for a gate that is not clear."""
+        """Why a gate that is not clear is shut, with the pods and the NotReady nodes, and what to do."""
         sentences = []
         if self.blockers:
             pods = "1 pod asks" if len(self.blockers) == 1 else f"{len(self.blockers)} pods ask"

@@ -1,9 +1,10 @@
 # Copyright (c) lingjun.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Kubeconfig files: read, merged as kubectl does, and reduced to the one context that is used. Private to this collection.
+"""Kubeconfig files: read, merged as kubectl does, reduced to the one context that is used. Private to this collection.
 
-The kubernetes library ignores files that don't exist and answers malformed ones with TypeError; here each is a sentence.
+The kubernetes library ignores files that don't exist and answers malformed ones with TypeError; here each is a
+sentence.
 """
 
 from __future__ import annotations

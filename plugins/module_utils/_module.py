@@ -69,7 +69,8 @@ def client(module: AnsibleModule) -> Client:
 def _show_what_is_no_secret(module: AnsibleModule, options: Dict[str, Any]) -> None:
     """Let error messages name the kubeconfig's path and cluster, and hide secrets that came from the environment.
 
-    ``no_log`` keeps the whole option out of the logs, but also cuts its texts, "v1" or "default" among them, out of every result.
+    ``no_log`` keeps the whole option out of the logs, but also cuts its texts, "v1" or "default" among them, out of
+    every result.
     """
     kubeconfig = options["kubeconfig"]
     given = module.params["kubeconfig"]

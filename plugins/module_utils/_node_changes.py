@@ -39,8 +39,8 @@ def concerns(node: Node, wanted: Wanted) -> bool:
 def plan(node: Node, wanted: Wanted) -> Optional[Change]:
     """The change that the node needs, or None when it is as wanted.
 
-    The patch names single labels, so other people's stay. Taints are one list in the API, hence the patch carries the resource
-    version of what was read, and the server refuses it when somebody else was faster; so it does with ``only_if``.
+    The patch names single labels, so other people's stay. Taints are one list in the API, hence the patch carries the
+    resource version of what was read, and the server refuses it when somebody else was faster; so with ``only_if``.
     """
     patch: Dict[str, Any] = {}
     before: Dict[str, Any] = {}

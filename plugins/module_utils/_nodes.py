@@ -69,7 +69,9 @@ def selection(params: Mapping[str, Any]) -> Selection:
 def parse(raw: Mapping[str, Any], resources: Iterable[str] = ()) -> Node:
     """A :class:`Node` from the API's JSON. Works on metadata-only objects too: then the rest has its defaults."""
     meta, spec, status = (raw.get(part) or {} for part in ("metadata", "spec", "status"))
-    condition = next((item for item in status.get("conditions") or [] if item.get("type") == "Ready"), {})
+    condition: Mapping[str, Any] = next(
+        (item for item in status.get("conditions") or [] if item.get("type") == "Ready"), {}
+    )
     ready = condition.get("status") == "True"
     because = (
         ""

@@ -13,7 +13,7 @@ B = TypeVar("B")
 
 
 def each(work: Callable[[A], B], items: Iterable[A], connections: int) -> List[B]:
-    """``work`` of every item, results in the items' order. The first exception ends it: what has not begun is not done."""
+    """``work`` of every item, in the items' order. The first exception ends it: what has not begun is not done."""
     todo = list(items)
     if len(todo) <= 1:
         return [work(item) for item in todo]

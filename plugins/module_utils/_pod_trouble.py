@@ -1,7 +1,7 @@
 # Copyright (c) lingjun.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Why a pod does not serve: the one thing in its status that an operator should read first. Pure. Private to this collection."""
+"""Why a pod does not serve: the one thing in its status to read first. Pure. Private to this collection."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def diagnose(pod: Mapping[str, Any]) -> Optional[Trouble]:
     unready = [
         name
         for name, container in _containers(status)
-        if (container.get("state") or {}).get("running") and not container.get("ready")
+        if (container.get("state") or {}).get("running") is not None and not container.get("ready")
     ]
     if unready:
         return Trouble("NotReady", f"container {', '.join(unready)} runs, but its readiness probe does not succeed")

@@ -59,8 +59,8 @@ def containers(spec: Mapping[str, Any]) -> List[Mapping[str, Any]]:
 def effective_request(spec: Mapping[str, Any], resource: str) -> int:
     """What the scheduler counts for a pod: sidecars stay, other init containers run one after another before the rest.
 
-    Rule: k8s.io/component-helpers/resource PodRequests: the larger of (all ordinary containers + all sidecars) and, over each init
-    container, (itself + the sidecars before it).
+    Rule: k8s.io/component-helpers/resource PodRequests: the larger of (all ordinary containers + all sidecars) and,
+    over each init container, (itself + the sidecars before it).
     """
     sidecars = Fraction(0)
     peak = Fraction(0)
@@ -76,7 +76,7 @@ def effective_request(spec: Mapping[str, Any], resource: str) -> int:
 
 
 def owner(meta: Mapping[str, Any]) -> str:
-    """``Kind/name`` of what makes the pod: the Deployment behind a ReplicaSet; "" for a bare pod, ``Node/…`` for a static one."""
+    """``Kind/name`` of what makes the pod: the Deployment behind a ReplicaSet, the Node of a static pod; "": none."""
     reference: Optional[Mapping[str, Any]] = next(
         (item for item in meta.get("ownerReferences") or [] if item.get("controller")), None
     )

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Is a DaemonSet's rollout done, and what keeps it? Pure. Private to this collection.
 
-The waits of other tools trust ``numberReady == desiredNumberScheduled``, which is true of 0 pods, of the state before the controller
-has seen the change, and of pods of the old template.
+The waits of other tools trust ``numberReady == desiredNumberScheduled``, which is true of 0 pods, of the state before
+the controller has seen the change, and of pods of the old template.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class DaemonSet:
 
     @property
     def complete(self) -> bool:
-        """Every node that is to have a pod has an available one, of the current template unless the strategy is OnDelete."""
+        """Every node that is to have a pod has an available one, of the current template unless OnDelete."""
         current = self.on_delete or self.updated >= self.desired
         return self.observed and current and self.available >= self.desired
 
@@ -124,7 +124,7 @@ def pod(raw: Mapping[str, Any], daemon_set: DaemonSet) -> Optional[Pod]:
 def failures(daemon_set: DaemonSet, pods: Sequence[Pod], nodes: Iterable[str], refused: str) -> List[Failure]:
     """What keeps the rollout, one entry a node, sorted by node.
 
-    ``nodes`` are those that the node selector matches; ``refused`` is the message of a recent FailedCreate event, or "".
+    ``nodes`` are those that the node selector matches; ``refused`` is the message of a recent FailedCreate event or "".
     """
     found = [
         Failure(item.node, item.name, item.trouble.reason, item.trouble.message)

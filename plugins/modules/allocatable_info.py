@@ -15,10 +15,12 @@ author:
 description:
   - Reads what nodes offer of extended resources such as V(rdma/hca), what pods have requested of it, and what is free.
   - For each node that falls short of O(wait_for), finds out and returns the reason.
-  - Can wait until all nodes offer what they should. It waits by a watch, so it ends within a moment of the cluster being ready.
   - >-
-    A number in a node's status may be old, after a restart of kubelet for example. It counts only when the node is Ready and, on a node
-    with the label C(lingjun.rdma/mode), the plugin pod of that mode is Ready too, seen together.
+    Can wait until all nodes offer what they should. It waits by a watch, so it ends within a moment of the cluster
+    being ready.
+  - >-
+    A number in a node's status may be old, after a restart of kubelet for example. It counts only when the node is
+    Ready and, on a node with the label C(lingjun.rdma/mode), the plugin pod of that mode is Ready too, seen together.
 options:
   resources:
     description: The full names of the resources.
@@ -29,9 +31,9 @@ options:
     description:
       - What each node must offer (its allocatable) of each resource.
       - >-
-        V(from_mode) asks for what the node's label C(lingjun.rdma/mode) promises: with V(draining) exactly 0, with any other mode at
-        least 1. A node without the label falls short.
-      - A quantity such as V(1000), V(1k) or V(4) asks for at least that much of every resource, with or without a label.
+        V(from_mode) asks for what the node's label C(lingjun.rdma/mode) promises: with V(draining) exactly 0, with
+        any other mode at least 1. A node without the label falls short.
+      - A quantity such as V(1000), V(1k) or V(4) asks for at least that much of every resource, whatever the label.
       - A dictionary from resource to quantity asks for single resources; those that it does not name may be anything.
     type: raw
     default: from_mode
@@ -159,7 +161,8 @@ from ansible_collections.lingjun.rdma.plugins.module_utils._client import Client
 from ansible_collections.lingjun.rdma.plugins.module_utils._errors import Expired, InvalidValue, Problem
 
 # Between two looks at plugin pods that are not ready yet, s; doubles up to the second one.
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 8.0
+FIRST_PAUSE = 1.0
+LONGEST_PAUSE = 8.0
 
 
 class Task:

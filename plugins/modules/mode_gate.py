@@ -14,14 +14,15 @@ author:
   - lingjun.rdma contributors (@lingjun-rdma)
 description:
   - >-
-    The gate before a node's mode is changed or the plugin is removed. A pod that keeps a device over such a change goes on using NICs which
-    kubelet then gives to others.
+    The gate before a node's mode is changed or the plugin is removed. A pod that keeps a device over such a change
+    goes on using NICs which kubelet then gives to others.
   - >-
-    A pod blocks when it is bound to one of the nodes, has not ended (Succeeded and Failed have), and any container of it, init containers
-    and sidecars included, asks for one of O(resources) by limit or request. Terminating pods block until they are gone.
+    A pod blocks when it is bound to one of the nodes, has not ended (Succeeded and Failed have), and any container of
+    it, init containers and sidecars included, asks for one of O(resources) by limit or request. Terminating pods
+    block until they are gone.
   - >-
-    A node that is not Ready is never clear: pods that were deleted by force vanish from the API while their containers may still hold a
-    device, and nobody can tell.
+    A node that is not Ready is never clear: pods that were deleted by force vanish from the API while their
+    containers may still hold a device, and nobody can tell.
   - If the pods can't all be listed, the module fails; that is not taken for a clear gate.
 options:
   resources:
@@ -48,7 +49,7 @@ extends_documentation_fragment:
   - lingjun.rdma.attributes.info
 notes:
   - Needs the permissions to list nodes and pods (all namespaces).
-  - The gate is a look at one moment. Between it and what follows a pod may be started, so look again after the node is closed.
+  - The gate is a look at one moment. After it a pod may be started, so look again when the node is closed.
 seealso:
   - module: lingjun.rdma.node_labels
 """
@@ -99,7 +100,9 @@ blockers:
       description: Whether it is being deleted.
       type: bool
     owner:
-      description: What makes the pod, like V(Job/rdma-bench) or V(Deployment/serving); empty for a bare pod, V(Node/...) for a static one.
+      description:
+        - What makes the pod, like V(Job/rdma-bench) or V(Deployment/serving).
+        - Empty for a bare pod, V(Node/...) for a static one.
       type: str
     resources:
       description: How much it takes of each of the resources.
@@ -146,7 +149,8 @@ from ansible_collections.lingjun.rdma.plugins.module_utils._client import Client
 from ansible_collections.lingjun.rdma.plugins.module_utils._errors import InvalidValue, Problem
 
 # Between two looks, s; doubles up to the second one.
-FIRST_PAUSE, LONGEST_PAUSE = 2.0, 15.0
+FIRST_PAUSE = 2.0
+LONGEST_PAUSE = 15.0
 
 
 def look(client: Client, selected: _nodes.Selection, resources: tuple[str, ...]) -> _gate.Verdict:

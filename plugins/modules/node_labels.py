@@ -16,8 +16,8 @@ description:
   - Reads the nodes first and patches only those that differ, over eight connections.
   - Touches only the labels and taints that it is given. Each node gets one patch, so a node is never half changed.
   - >-
-    Safe against others who change the same node: where the outcome depends on what was read (O(taints), O(only_if)), the server refuses a
-    patch based on an old state, and the module reads the node again.
+    Safe against others who change the same node: where the outcome depends on what was read (O(taints), O(only_if)),
+    the server refuses a patch based on an old state, and the module reads the node again.
 options:
   labels:
     description:
@@ -37,7 +37,9 @@ options:
         description: The taint's value; another value of the same key and effect is replaced.
         type: str
       effect:
-        description: The taint's effect. Required with O(taints[].state=present); without it V(absent) removes all effects of the key.
+        description:
+          - The taint's effect.
+          - Required with O(taints[].state=present); without it V(absent) removes all effects of the key.
         type: str
         choices: [NoSchedule, PreferNoSchedule, NoExecute]
       state:
@@ -190,7 +192,7 @@ class Patcher:
                 node = _nodes.read(self.client, _nodes.Selection(names=(node.name,))).items[0]
             change = _node_changes.plan(node, self.wanted)
             if change is None:
-                # Right already; by us, when the answer to an earlier patch was lost on the way and its repetition refused.
+                # Right already; by us, when the answer to an earlier patch was lost and its repetition refused.
                 return Outcome(node.name, change=sent)
             if not _node_changes.concerns(node, self.wanted):
                 return Outcome(node.name, change=sent, skipped=sent is None)

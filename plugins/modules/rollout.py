@@ -14,12 +14,13 @@ author:
   - lingjun.rdma contributors (@lingjun-rdma)
 description:
   - >-
-    Waits until every node that is to run a pod of the DaemonSet has an available one, made of the current template (of any template if the
-    update strategy is C(OnDelete)). Judges by itself; the state from before the controller saw the change is not taken for done.
+    Waits until every node that is to run a pod of the DaemonSet has an available one, made of the current template
+    (of any template if the update strategy is C(OnDelete)). Judges by itself; the state from before the controller
+    saw the change is not taken for done.
   - Says for each node without such a pod why, from the pod's status and the events.
   - >-
-    A failure that waiting does not mend, such as C(ErrImageNeverPull), C(InvalidImageName) or pods which a quota or Pod Security refuses
-    to create (C(FailedCreate)), ends the wait after 15 seconds.
+    A failure that waiting does not mend, such as C(ErrImageNeverPull), C(InvalidImageName) or pods which a quota or
+    Pod Security refuses to create (C(FailedCreate)), ends the wait after 15 seconds.
 options:
   name:
     description: The DaemonSet's name.
@@ -45,8 +46,8 @@ notes:
   - >-
     Needs the permissions to get the DaemonSet, to list pods and events in its namespace, and to list nodes.
   - >-
-    In check mode a DaemonSet that does not exist is no error, as an earlier task would have made it; a rollout that is not done is
-    none either.
+    In check mode a DaemonSet that does not exist is no error, as an earlier task would have made it; a rollout that
+    is not done is none either.
 seealso:
   - module: lingjun.rdma.allocatable_info
 """
@@ -77,8 +78,10 @@ available:
   description: On how many of them there is an available pod.
   returned: when the DaemonSet could be read
   type: int
-failed:
-  description: What keeps the rollout, by node; empty when it is done.
+failures:
+  description:
+    - What keeps the rollout, by node; empty when it is done.
+    - Not called C(failed), which Ansible replaces by true or false.
   returned: when the DaemonSet could be read
   type: list
   elements: dict
@@ -91,8 +94,8 @@ failed:
       type: str
     reason:
       description: >-
-        One word, like V(ImagePullBackOff), V(CrashLoopBackOff), V(Unschedulable), V(CreateContainerConfigError), V(FailedCreate),
-        V(NotReady), V(Outdated), V(NoPod).
+        One word, like V(ImagePullBackOff), V(CrashLoopBackOff), V(Unschedulable), V(CreateContainerConfigError),
+        V(FailedCreate), V(NotReady), V(Outdated), V(NoPod).
       type: str
     message:
       description: Kubernetes' own message; of a crash the container's termination message.
@@ -165,7 +168,7 @@ class Task:
         return _rollout.latest_event(mine, (now - timedelta(seconds=EVENT_AGE)).strftime("%Y-%m-%dT%H:%M:%SZ"))
 
     def explain(self) -> None:
-        """Add to pods that don't start what their events say: a volume or ConfigMap that is missing shows nowhere else."""
+        """Add to pods that don't start what their events say: a missing volume or ConfigMap shows nowhere else."""
         for failure in _rollout.starting(self.found)[:PODS_WITH_EVENTS]:
             events = self.events(f"involvedObject.kind=Pod,involvedObject.name={failure.pod},type=Warning")
             said = _rollout.latest_event(events, "")
@@ -222,7 +225,7 @@ class Task:
             "desired": self.daemon_set.desired,
             "updated": self.daemon_set.updated,
             "available": self.daemon_set.available,
-            "failed": [item.as_dict() for item in self.found],
+            "failures": [item.as_dict() for item in self.found],
         }
 
 
@@ -238,7 +241,7 @@ def work(client: Client, params: dict[str, Any], check_mode: bool) -> dict[str, 
             task.look()
     except NotFound as error:
         if check_mode:
-            return {"changed": False, "desired": 0, "updated": 0, "available": 0, "failed": []}
+            return {"changed": False, "desired": 0, "updated": 0, "available": 0, "failures": []}
         raise Problem(
             f"The namespace {params['namespace']} has no DaemonSet {params['name']}; compare kubectl get daemonsets"
             " --all-namespaces."

@@ -41,7 +41,9 @@ def images() -> list[Path]:
 def cluster(images: list[Path]) -> Iterator[Sandbox]:
     """A running sandbox with both images loaded."""
     if os.geteuid() != 0:
-        pytest.fail("The cluster tests need root: namespaces, mounts and cgroups of the sandbox. Run make test as root.")
+        pytest.fail(
+            "The cluster tests need root: namespaces, mounts and cgroups of the sandbox. Run make test as root."
+        )
     sandbox = Sandbox(state=CHECKOUT / "build" / "sandbox-test", nodes=NODES, gpus=8)
     # A CI that ends us with SIGTERM must not leave a cluster behind: it becomes a KeyboardInterrupt, as Ctrl-C is.
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -88,7 +88,13 @@ class TestSiteRefuses:
 
 def test_image_that_no_node_has(playbooks: Playbooks, empty: Kube) -> None:
     """The rollout names pod, node and image; it does not wait for its whole timeout; the old state can be restored."""
-    run = playbooks.run("site.yml", "-e", "device_plugin_image=localhost/lingjun/no-such-image:1", "-e", "device_plugin_image_pull_policy=Never")
+    run = playbooks.run(
+        "site.yml",
+        "-e",
+        "device_plugin_image=localhost/lingjun/no-such-image:1",
+        "-e",
+        "device_plugin_image_pull_policy=Never",
+    )
     refused(run, "node-a", "node-b", "localhost/lingjun/no-such-image:1", "ErrImageNeverPull")
     assert run.seconds < 90
     assert set(empty.allocatable().values()) <= {None, "0"}

@@ -12,7 +12,9 @@ from tests.cluster.tools import NAMESPACE, Kube, Playbooks, eventually
 from tests.sandbox import Sandbox
 
 
-def test_check_mode_on_an_empty_cluster_says_what_it_would_do_and_touches_nothing(empty: Kube, playbooks: Playbooks) -> None:
+def test_check_mode_on_an_empty_cluster_says_what_it_would_do_and_touches_nothing(
+    empty: Kube, playbooks: Playbooks
+) -> None:
     before = empty.fingerprint()
     run = playbooks.succeed("site.yml", "--check", "--diff")
     assert run.recap["changed"] >= 2, "labels and manifests would change"

@@ -49,9 +49,15 @@ def test_removes_everything_and_a_second_run_changes_nothing(installed: Kube, pl
     playbooks.succeed("playbooks/uninstall.yml", "-e", "uninstall_node_labels=true")
     eventually(installed.plugin_pods, lambda pods: not pods, seconds=30, what="the plugin's pods are gone")
     for kind in ("daemonset", "configmap", "serviceaccount"):
-        ours = [item["metadata"]["name"] for item in installed.items(kind, "-n", NAMESPACE) if "rdma" in item["metadata"]["name"]]
+        ours = [
+            item["metadata"]["name"]
+            for item in installed.items(kind, "-n", NAMESPACE)
+            if "rdma" in item["metadata"]["name"]
+        ]
         assert not ours, f"{kind} left: {ours}"
-    eventually(installed.allocatable, lambda seen: set(seen.values()) <= {None, "0"}, seconds=30, what="nothing is offered")
+    eventually(
+        installed.allocatable, lambda seen: set(seen.values()) <= {None, "0"}, seconds=30, what="nothing is offered"
+    )
     for node in installed.items("nodes"):
         assert set(node["metadata"]["labels"]) == labels_before[node["metadata"]["name"]] - {"lingjun.rdma/mode"}
     assert playbooks.succeed("playbooks/uninstall.yml", "-e", "uninstall_node_labels=true").recap["changed"] == 0

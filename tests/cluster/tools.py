@@ -86,7 +86,8 @@ class Kube:
     def allocatable(self) -> dict[str, str | None]:
         """Node name to its allocatable ``rdma/hca`` as the API writes it."""
         return {
-            node["metadata"]["name"]: node["status"].get("allocatable", {}).get(RESOURCE) for node in self.items("nodes")
+            node["metadata"]["name"]: node["status"].get("allocatable", {}).get(RESOURCE)
+            for node in self.items("nodes")
         }
 
     def plugin_pods(self) -> list[dict[str, Any]]:
@@ -97,11 +98,17 @@ class Kube:
         """Everything that a playbook of ours could change, without what the cluster itself keeps changing."""
         kinds = "configmaps,daemonsets,serviceaccounts,jobs,namespaces,validatingadmissionpolicies,clusterroles,roles"
         objects = {
-            f"{item['kind']}/{item['metadata'].get('namespace', '')}/{item['metadata']['name']}": item["metadata"].get("generation")
+            f"{item['kind']}/{item['metadata'].get('namespace', '')}/{item['metadata']['name']}": item["metadata"].get(
+                "generation"
+            )
             for item in self.items(kinds, "--all-namespaces")
         }
         nodes = {
-            node["metadata"]["name"]: (node["metadata"]["labels"], node["spec"].get("taints"), node["spec"].get("unschedulable"))
+            node["metadata"]["name"]: (
+                node["metadata"]["labels"],
+                node["spec"].get("taints"),
+                node["spec"].get("unschedulable"),
+            )
             for node in self.items("nodes")
         }
         return {"objects": objects, "nodes": nodes}
@@ -115,7 +122,11 @@ class Playbooks:
     runs: list[PlaybookRun] = field(default_factory=list)
 
     def run(
-        self, playbook: str, *arguments: str, env: dict[str, str] | None = None, inventory: Path | str | None = INVENTORY
+        self,
+        playbook: str,
+        *arguments: str,
+        env: dict[str, str] | None = None,
+        inventory: Path | str | None = INVENTORY,
     ) -> PlaybookRun:
         """Run ``playbook`` (a path in the checkout, or a name with the collection's in front)."""
         command = [str(BIN / "ansible-playbook"), playbook, *arguments]

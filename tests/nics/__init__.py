@@ -12,10 +12,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from .library import machine, names
+from .memory import scratch
 from .model import Machine
 from .simulated import Simulated
 
-__all__ = ["Machine", "Simulated", "build", "load", "machine", "names"]
+__all__ = ["Machine", "Simulated", "build", "load", "machine", "names", "scratch"]
 
 
 def build(machine_or_name: Machine | str | Path, root: Path, openable: bool = False) -> Simulated:

@@ -16,9 +16,10 @@ import socket
 import stat
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import quote
 
 import grpc
 import grpc.aio
@@ -89,15 +90,16 @@ class FakeKubelet(pb_grpc.RegistrationServicer):
     async def start(self, *, delete_sockets: bool = True) -> None:
         """Deletes all sockets of the directory, then listens (rule 5)."""
         if delete_sockets:
-            for path in self.directory.iterdir():
-                if stat.S_ISSOCK(path.lstat().st_mode):
-                    path.unlink()
+            for path in list(self.directory.iterdir()):
+                with suppress(FileNotFoundError):  # a plugin may be taking its own away
+                    if stat.S_ISSOCK(path.lstat().st_mode):
+                        path.unlink()
         else:
             self.socket.unlink(missing_ok=True)
         self.plugins = {}
         self._server = grpc.aio.server()
         pb_grpc.add_RegistrationServicer_to_server(self, self._server)
-        self._server.add_insecure_port(f"unix:{self.socket}")
+        self._server.add_insecure_port(f"unix:{quote(str(self.socket))}")
         await self._server.start()
 
     async def stop(self, *, leave_socket: bool = False) -> None:
@@ -148,7 +150,7 @@ class FakeKubelet(pb_grpc.RegistrationServicer):
 
     async def _connect(self, plugin: Plugin) -> None:
         path = self.directory / plugin.endpoint  # rule 3
-        plugin.channel = grpc.aio.insecure_channel(f"unix:{path}", options=OPTIONS)
+        plugin.channel = grpc.aio.insecure_channel(f"unix:{quote(str(path))}", options=OPTIONS)
         async with asyncio.timeout(DIAL_TIMEOUT):
             await plugin.channel.channel_ready()
         plugin.options = await plugin.stub.GetDevicePluginOptions(pb.Empty())

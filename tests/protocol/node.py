@@ -131,10 +131,9 @@ class Node:
 
     async def port(self) -> int:
         """The port of --listen 127.0.0.1:0."""
-        line = await self.until_logged("listening for HTTP")
-        found = re.search(r"port=(\d+)", line)
-        assert found
-        return int(found[1])
+        await self.until_logged("listening for HTTP")
+        found = re.findall(r"listening for HTTP .*port=(\d+)", "\n".join(self.lines()))
+        return int(found[-1])  # of the newest process
 
     async def get(self, page: str) -> tuple[int, str]:
         """Status code and body."""

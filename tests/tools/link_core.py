@@ -1,7 +1,7 @@
 # Copyright (c) lingjun.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Make plugins/module_utils/rdma_core/ mirror image/rdma_dp/core/: a real directory with one relative link for each file.
+"""Make plugins/module_utils/rdma_core/ mirror image/rdma_dp/core/: a real directory with a relative link for each file.
 
 ansible-test refuses a linked directory but takes linked files; they survive the built tarball and its installation.
 """

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-
 from rdma_dp.allocate import Index, Refusal, RefusedError
 from rdma_dp.core.model import CharDevice, Device, Nic, Picture, Pool, PoolConfig
 
@@ -102,9 +101,7 @@ TWO_POOLS = Picture((shared(nic(1)), exclusive(nic(2), nic(3, "its node is missi
         ("rdma/gone", ["rdma.hca-0"], Refusal.UNKNOWN, ["not offered"]),
     ],
 )
-def test_refusals_name_resource_id_and_reason(
-    resource: str, ids: list[str], kind: Refusal, parts: list[str]
-) -> None:
+def test_refusals_name_resource_id_and_reason(resource: str, ids: list[str], kind: Refusal, parts: list[str]) -> None:
     found, text = refusal(TWO_POOLS, resource, *ids)
     assert found is kind
     assert resource in text

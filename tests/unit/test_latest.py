@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 
 from rdma_dp.latest import Latest, happens, watching
+
 from tests.unit.virtual_time import now, run
 
 

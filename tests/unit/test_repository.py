@@ -10,8 +10,8 @@ import subprocess
 from pathlib import Path
 
 import yaml
-
 from rdma_dp.version import VERSION
+
 from tests.tools import link_core
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -32,11 +32,13 @@ def test_one_version_everywhere() -> None:
 
 
 def test_python_requirements_are_pinned_with_hashes_and_without_index_lines() -> None:
-    for name in ("image/requirements.txt", "requirements/dev.txt"):
+    for name in ("image/requirements.txt", "image/requirements-build.txt", "requirements/dev.txt"):
         text = (CHECKOUT / name).read_text()
         pins = re.findall(r"^([A-Za-z0-9_.-]+)==(\S+) \\\n\s+--hash=sha256:", text, re.MULTILINE)
         assert pins
-        assert len(pins) == len(re.findall(r"^[A-Za-z0-9]", text, re.MULTILINE)), f"{name}: a requirement without pin or hash"
+        assert len(pins) == len(re.findall(r"^[A-Za-z0-9]", text, re.MULTILINE)), (
+            f"{name}: a requirement without pin or hash"
+        )
         assert "://" not in text
 
 
@@ -50,7 +52,15 @@ def test_image_and_development_pins_agree() -> None:
 
 def test_no_tracked_file_names_a_path_of_a_developers_machine() -> None:
     found = subprocess.run(
-        ["git", "grep", "-nE", r"(^|[^a-z.~$}])/(work|farm)/|/home/[a-z]+/", "--", ":!tests/unit/test_repository.py", ":!LICENSE"],
+        [
+            "git",
+            "grep",
+            "-nE",
+            r"(^|[^a-z.~$}])/(work|farm)/|/home/[a-z]+/",
+            "--",
+            ":!tests/unit/test_repository.py",
+            ":!LICENSE",
+        ],
         cwd=CHECKOUT,
         capture_output=True,
         text=True,

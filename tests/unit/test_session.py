@@ -323,7 +323,9 @@ def test_a_socket_that_cannot_be_made_is_reported_and_tried_again(caplog: pytest
     assert sum("no permission" in record.message for record in caplog.records) == 1
 
 
-def test_two_plugins_that_take_a_resource_from_each_other_slow_down() -> None:
+def test_two_plugins_that_take_a_resource_from_each_other_slow_down_and_say_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """Each registration of the other ends our stream: the pauses must grow to seconds, not stay at 0.2."""
 
     async def is_replaced(endpoint: Endpoint) -> None:
@@ -338,6 +340,9 @@ def test_two_plugins_that_take_a_resource_from_each_other_slow_down() -> None:
         return world
 
     assert len(run(scenario()).registered) < 20
+    asking = [record.message for record in caplog.records if "does another plugin offer rdma/hca?" in record.message]
+    assert asking
+    assert "3 times in a row" in asking[0]
 
 
 def test_a_cancelled_session_stops_while_register_hangs() -> None:

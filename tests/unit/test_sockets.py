@@ -10,7 +10,6 @@ import socket
 from pathlib import Path
 
 import pytest
-
 from rdma_dp.logs import Log
 from rdma_dp.sockets import SocketNames, SocketPathError, remove_leftovers
 

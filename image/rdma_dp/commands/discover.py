@@ -109,7 +109,7 @@ def _pools(picture: Picture | None) -> list[dict[str, Any]]:
 def _tables(snapshot: Snapshot, picture: Picture | None, sysfs: Path, colours: bool) -> str:
     parts = []
     if snapshot.nics:
-        titles = ("NIC", "DEVICE", "PCI ID", "DRIVER", "NUMA", "FUNCTION", "LINK", "STATE", "RATE", "NETDEVS")
+        titles = ("NIC", "DEVICE", "PCI ID", "DRIVER", "NUMA", "FUNC", "LINK", "STATE", "RATE", "NETDEVS")
         rows = [_row(nic, picture) for nic in snapshot.nics]
         parts.append(render((*titles, "POOL" if picture else "USABLE"), rows, width=WIDTH, colours=colours))
     else:

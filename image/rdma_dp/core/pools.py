@@ -16,7 +16,12 @@ from . import message_size, names, selectors
 from .model import EXCLUSIVE, Config, Device, Nic, Picture, Pool, PoolConfig, Snapshot
 
 GONE = "it was offered and has disappeared; check lspci and the kernel log"
-_MODULES = {"rdma_cm": "rdma_ucm", "umad": "ib_umad", "issm": "ib_umad", "uverbs": "ib_uverbs"}
+_WITHOUT = {  # what to do about a character device that is required and missing
+    "uverbs": "load the module ib_uverbs",
+    "umad": "load the module ib_umad, or do not require it: iWARP NICs have none",
+    "issm": "load the module ib_umad, or do not require it: only InfiniBand ports have one",
+    "rdma_cm": "load the module rdma_ucm, or do not require it",
+}
 
 
 def compute(
@@ -146,14 +151,10 @@ def _as_seen_by(config: PoolConfig, nic: Nic, snapshot: Snapshot) -> Nic:
     present = {device.kind for device in nic.char_devices if device.present}
     if snapshot.rdma_cm is not None and snapshot.rdma_cm.present:
         present.add("rdma_cm")
-    # A NIC without uverbs is unusable anyway, and discovery says why in more detail.
-    missing = [
-        kind for kind in config.required_char_devices if kind not in present and not (kind == "uverbs" and nic.reasons)
-    ]
-    added = tuple(
-        f"requiredCharDevices: it has no {kind}; load the module {_MODULES[kind]}, or do not require it"
-        for kind in missing
-    )
+    if nic.reasons:  # it has no uverbs either, and discovery says why in more detail
+        present.add("uverbs")
+    missing = [kind for kind in config.required_char_devices if kind not in present]
+    added = tuple(f"requiredCharDevices: it has no {kind}; {_WITHOUT[kind]}" for kind in missing)
     return replace(nic, reasons=nic.reasons + added) if added else nic
 
 

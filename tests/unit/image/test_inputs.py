@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from imagebuild.errors import BuildError
 from imagebuild.packages import Package, field
 from imagebuild.tree import file
 
+RUNNING = f"{sys.version_info.major}.{sys.version_info.minor}"
 CHECKOUT = Path(__file__).resolve().parents[3]
 
 
@@ -65,7 +67,7 @@ def test_bytecode_is_the_same_each_time_and_valid_without_times() -> None:
         "usr/lib/a.py": file("NAMES = {'x', 'y', 'z'} if 'x' in {'a', 'b', 'c', 'd'} else None\n"),
         "b.txt": file(""),
     }
-    python = bytecode.find_python(".".join(map(str, __import__("sys").version_info[:2])))
+    python = bytecode.find_python(RUNNING)
     first = bytecode.compile_tree(tree, python)
     assert bytecode.compile_tree(tree, python) == first
     (added,) = set(first) - set(tree)
@@ -77,9 +79,7 @@ def test_bytecode_is_the_same_each_time_and_valid_without_times() -> None:
 
 def test_a_file_that_does_not_compile_stops_the_build() -> None:
     with pytest.raises(BuildError, match="compile the Python files"):
-        bytecode.compile_tree(
-            {"a.py": file("def\n")}, bytecode.find_python(".".join(map(str, __import__("sys").version_info[:2])))
-        )
+        bytecode.compile_tree({"a.py": file("def\n")}, bytecode.find_python(RUNNING))
 
 
 def test_a_python_that_the_machine_does_not_have_is_named() -> None:

@@ -108,13 +108,47 @@ def test_several_architectures_become_one_name(
     }
 
 
-@needs_buildah
 def test_a_registry_that_is_away_is_one_message(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """What the program says of it is in the message; nothing is remembered as pushed."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    assert push.main([str(image(tmp_path, "amd64")[0]), "127.0.0.1:1/hello:1", "--program=buildah"]) == 1
+    program = tmp_path / "bin/podman"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho 'dial tcp: connection refused' >&2\nexit 125\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    built = str(image(tmp_path, "amd64")[0])
+    assert push.main([built, "127.0.0.1:1/hello:1", "--program=podman"]) == 1
     message = capsys.readouterr().err
-    assert message.startswith("Error: Could not push to 127.0.0.1:1/hello:1: buildah ended with")
+    assert message.startswith(
+        "Error: Could not push to 127.0.0.1:1/hello:1: podman ended with 125. Is the registry right"
+    )
     assert "connection refused" in message
-    assert "Traceback" not in message
+    assert push.main([built, "127.0.0.1:1/hello:1", "--program=podman", "--dry-run"]) == 0
+    assert json.loads(capsys.readouterr().out)["changed"] is True
+
+
+def test_docker_loads_tags_and_pushes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "bin/docker"
+    program.parent.mkdir()
+    program.write_text(
+        f"""#!/bin/sh
+echo "$@" >> {tmp_path}/calls
+case $1 in
+load) echo "Loaded image: localhost/hello:1" ;;
+push) echo "1: digest: sha256:{"ab" * 32} size: 528" ;;
+esac
+"""
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    built = str(image(tmp_path, "amd64")[0])
+    assert push.push(push.Push((built,), "registry.example/hello:1", "docker")) == "sha256:" + "ab" * 32
+    assert (tmp_path / "calls").read_text().splitlines() == [
+        f"load --input {built}",
+        "tag localhost/hello:1 registry.example/hello:1",
+        "push registry.example/hello:1",
+    ]
+    with pytest.raises(BuildError, match="take buildah or podman"):
+        push.push(push.Push((built, built), "registry.example/hello:1", "docker"))

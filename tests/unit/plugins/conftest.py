@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-
 from ansible_collections.lingjun.rdma.plugins.module_utils import _auth, _client
+
 from tests.unit.plugins import fake_api
 
 
@@ -26,7 +26,16 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
             monkeypatch.delenv(variable, raising=False)
     for variable in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
         monkeypatch.delenv(variable, raising=False)
-    for variable in ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "ALL_PROXY", "all_proxy"):
+    for variable in (
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "NO_PROXY",
+        "http_proxy",
+        "https_proxy",
+        "no_proxy",
+        "ALL_PROXY",
+        "all_proxy",
+    ):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
 
@@ -89,9 +98,13 @@ def run_module(api: fake_api.FakeApi, capsys: pytest.CaptureFixture[str], monkey
 
     monkeypatch.setattr(_client.Client, "__init__", hurried)
 
-    def run(name: str, *, check_mode: bool = False, diff: bool = False, **options: Any) -> Result:
+    def run(name: str, /, *, check_mode: bool = False, diff: bool = False, **options: Any) -> Result:
         module = importlib.import_module(f"ansible_collections.lingjun.rdma.plugins.modules.{name}")
-        connection = {} if {"host", "kubeconfig", "context"} & set(options) else {"host": api.url, "api_key": api.token or "none"}
+        connection = (
+            {}
+            if {"host", "kubeconfig", "context"} & set(options)
+            else {"host": api.url, "api_key": api.token or "test-token"}
+        )
         arguments = {**connection, "_ansible_check_mode": check_mode, "_ansible_diff": diff, **options}
         capsys.readouterr()
         with patch_module_args(arguments), pytest.raises(SystemExit) as ended:

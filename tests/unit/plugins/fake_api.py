@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A small API server on a loopback socket: lists with pages, selectors, watches, merge patches; and every way to go wrong.
 
-It holds plain dictionaries, records each request, and can be told to answer a request badly (:meth:`FakeApi.fault`).
+It holds plain dictionaries, records each request, and answers badly on demand (:meth:`FakeApi.fault`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 Json = dict[str, Any]
-_PATH = re.compile(r"/(?:api/v1|apis/(?P<group>[a-z.]+)/v1)(?:/namespaces/(?P<ns>[^/]+))?/(?P<plural>[a-z]+)(?:/(?P<name>[^/]+))?")
+_PATH = re.compile(
+    r"/(?:api/v1|apis/(?P<group>[a-z.]+)/v1)(?:/namespaces/(?P<ns>[^/]+))?/(?P<plural>[a-z]+)(?:/(?P<name>[^/]+))?"
+)
 NAMESPACED = ("pods", "events", "daemonsets")
 
 
@@ -92,8 +94,10 @@ class FakeApi:
         """One object as it is now."""
         return self.objects[plural][self.key(plural, namespace, name)]
 
-    def fault(self, method: str, path: str, act: Callable[[Handler], None], times: int = 1, after: bool = False) -> None:
-        """The next ``times`` requests of ``method`` whose path and query match the pattern ``path`` go wrong by ``act``."""
+    def fault(
+        self, method: str, path: str, act: Callable[[Handler], None], times: int = 1, after: bool = False
+    ) -> None:
+        """The next ``times`` requests of ``method`` whose path and query match the pattern go wrong by ``act``."""
 
         def match(request: Request) -> bool:
             query = "&".join(f"{key}={value}" for key, value in sorted(request.query.items()))
@@ -168,9 +172,16 @@ class Handler(BaseHTTPRequestHandler):
 
     # --- answers
 
-    def answer(self, code: int, body: bytes, kind: str = "application/json", headers: dict[str, str] | None = None) -> None:
+    def answer(
+        self, code: int, body: bytes, kind: str = "application/json", headers: dict[str, str] | None = None
+    ) -> None:
         self.send_response_only(code)
-        for name, value in {"content-type": kind, "content-length": str(len(body)), "date": formatdate(usegmt=True), **(headers or {})}.items():
+        for name, value in {
+            "content-type": kind,
+            "content-length": str(len(body)),
+            "date": formatdate(usegmt=True),
+            **(headers or {}),
+        }.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
@@ -179,7 +190,9 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(code, json.dumps(document).encode())
 
     def status(self, code: int, message: str, headers: dict[str, str] | None = None) -> None:
-        body = json.dumps({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "code": code}).encode()
+        body = json.dumps(
+            {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "code": code}
+        ).encode()
         self.answer(code, body, headers=headers)
 
     # --- requests
@@ -249,7 +262,10 @@ class Handler(BaseHTTPRequestHandler):
             if thing is None:
                 answer: tuple[int, Any] = (404, f'{match["plural"]} "{match["name"]}" not found')
             elif asked and asked != thing["metadata"]["resourceVersion"]:
-                answer = (409, "the object has been modified; please apply your changes to the latest version and try again")
+                answer = (
+                    409,
+                    "the object has been modified; please apply your changes to the latest version and try again",
+                )
             else:
                 answer = (200, self.api.store(match["plural"], key, merged(thing, body), "MODIFIED"))
         if fault:
@@ -265,7 +281,9 @@ class Handler(BaseHTTPRequestHandler):
 
 def status(code: int, message: str = "injected", **headers: str) -> Callable[[Handler], None]:
     """A Status answer; ``retry_after`` becomes the header."""
-    return lambda handler: handler.status(code, message, {name.replace("_", "-"): value for name, value in headers.items()})
+    return lambda handler: handler.status(
+        code, message, {name.replace("_", "-"): value for name, value in headers.items()}
+    )
 
 
 def html(code: int) -> Callable[[Handler], None]:
@@ -326,7 +344,9 @@ def matches(thing: Json, namespace: str | None, query: Json) -> bool:
     labels = meta.get("labels") or {}
     requirements = re.split(r",(?![^(]*\))", query.get("labelSelector") or "")
     fields = [part for part in (query.get("fieldSelector") or "").split(",") if part]
-    return all(_label(labels, part.strip()) for part in requirements if part.strip()) and all(_field(thing, part) for part in fields)
+    return all(_label(labels, part.strip()) for part in requirements if part.strip()) and all(
+        _field(thing, part) for part in fields
+    )
 
 
 def _label(labels: dict[str, str], part: str) -> bool:

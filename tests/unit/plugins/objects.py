@@ -28,7 +28,11 @@ def node(
         "capacity": {"cpu": "8"},
         "conditions": [
             {"type": "MemoryPressure", "status": "False"},
-            {"type": "Ready", "status": "True" if ready else "Unknown", "reason": "KubeletReady" if ready else "NodeStatusUnknown"},
+            {
+                "type": "Ready",
+                "status": "True" if ready else "Unknown",
+                "reason": "KubeletReady" if ready else "NodeStatusUnknown",
+            },
         ],
         "addresses": [{"type": "InternalIP", "address": address}] if address else [],
     }
@@ -36,7 +40,11 @@ def node(
         status["capacity"]["rdma/hca"] = capacity or devices
     spec: Json = {**({"taints": taints} if taints else {}), **({"unschedulable": True} if unschedulable else {})}
     mode_label = {"lingjun.rdma/mode": mode} if mode else {}
-    return {"metadata": {"name": name, "labels": {"pool": "h20", **mode_label, **(labels or {})}}, "spec": spec, "status": status}
+    return {
+        "metadata": {"name": name, "labels": {"pool": "h20", **mode_label, **(labels or {})}},
+        "spec": spec,
+        "status": status,
+    }
 
 
 def container(name: str = "main", limits: dict[str, str] | None = None, **more: Any) -> Json:
@@ -67,7 +75,11 @@ def pod(
         meta["deletionTimestamp"] = "2026-12-01T00:00:00Z"
     return {
         "metadata": meta,
-        "spec": {"containers": list(containers) or [container()], **({"nodeName": node} if node else {}), **({"initContainers": init} if init else {})},
+        "spec": {
+            "containers": list(containers) or [container()],
+            **({"nodeName": node} if node else {}),
+            **({"initContainers": init} if init else {}),
+        },
         "status": {
             "phase": phase,
             "conditions": [{"type": "Ready", "status": "True" if ready else "False"}],
@@ -94,7 +106,9 @@ def plugin_pod(node: str, profile: str = "shared", **more: Any) -> Json:
     )
 
 
-def daemon_set(profile: str = "shared", *, desired: int, updated: int | None = None, available: int | None = None, **more: Any) -> Json:
+def daemon_set(
+    profile: str = "shared", *, desired: int, updated: int | None = None, available: int | None = None, **more: Any
+) -> Json:
     """The DaemonSet rdma-dp-<profile> with the controller's numbers."""
     return {
         "metadata": {
