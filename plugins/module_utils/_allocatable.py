@@ -161,8 +161,8 @@ def _reason(node: Node, pods: Sequence[PluginPod], resource: str, wanted: Want) 
             return ""
         foreign = f"; its capacity of {capacity} comes from another plugin" if capacity else ""
         return (
-            f"the node has no label {_names.MODE_LABEL}, so no plugin pod runs there{foreign}: run site.yml, or set the"
-            " label in the node pool"
+            f"the node has no label {_names.MODE_LABEL}, by which the plugin finds its nodes{foreign}:"
+            " run site.yml, or set the label in the node pool"
         )
     if node.mode == _names.DRAINING:
         still = f"; it still offers {have}" if have else ""

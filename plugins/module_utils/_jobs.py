@@ -45,7 +45,7 @@ class Job:
 
     def as_dict(self) -> Dict[str, Any]:
         """For the module's result."""
-        return {**asdict(self), "pods": [asdict(pod) for pod in self.pods]}
+        return {**asdict(self), "stuck": self.stuck, "pods": [asdict(pod) for pod in self.pods]}
 
 
 def job(raw: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> Job:
@@ -65,7 +65,7 @@ def job(raw: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> Job:
                 if state == COMPLETE
                 else f"{condition.get('reason', '')}: {condition.get('message', '')}".strip(": ")
             )
-    return Job(name, state, _message(state, message, parsed), parsed)
+    return Job(name, state, _message(state, message, parsed).rstrip(" ."), parsed)
 
 
 def _message(state: str, said: str, pods: List[Pod]) -> str:

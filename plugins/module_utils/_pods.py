@@ -102,7 +102,7 @@ def name_of(pod: Mapping[str, Any]) -> str:
     return f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}"
 
 
-def shortened(items: Iterable[str], most: int = 10) -> str:
+def shortened(items: Iterable[str], most: int = 10, separator: str = "; ") -> str:
     """A list for a message: the first few, and how many more there are."""
     texts = list(items)
-    return "; ".join(texts[:most]) + (f"; and {len(texts) - most} more" if len(texts) > most else "")
+    return separator.join([*texts[:most], *([f"and {len(texts) - most} more"] if len(texts) > most else [])])

@@ -68,10 +68,6 @@ class Failure:
         """For the module's result."""
         return asdict(self)
 
-    def __str__(self) -> str:
-        where = f"{self.node or 'no node yet'}" + (f" (pod {self.pod})" if self.pod else "")
-        return f"{where}: {Trouble(self.reason, self.message)}"
-
 
 def parse(raw: Mapping[str, Any]) -> DaemonSet:
     """From the API's JSON."""
@@ -173,7 +169,12 @@ def latest_event(events: Iterable[Mapping[str, Any]], after: str) -> str:
 
 
 def message(daemon_set: DaemonSet, found: Sequence[Failure], ended: str) -> str:
-    """The sentence for a rollout that did not succeed. ``ended`` says how it ended."""
+    """The sentence for a rollout that did not succeed; nodes with the same trouble share one. ``ended``: how."""
     numbers = f"{daemon_set.available} of {daemon_set.desired} pods available, {daemon_set.updated} updated"
     what = f"The rollout of DaemonSet {daemon_set.namespace}/{daemon_set.name} {ended} ({numbers})."
-    return f"{what} {_pods.shortened(map(str, found))}." if found else what
+    places: Dict[Trouble, List[str]] = {}
+    for item in found:
+        place = (item.node or "no node yet") + (f" (pod {item.pod})" if item.pod else "")
+        places.setdefault(Trouble(item.reason, item.message), []).append(place)
+    troubles = [f"{_pods.shortened(nodes, separator=', ')}: {trouble}" for trouble, nodes in places.items()]
+    return f"{what} {_pods.shortened(troubles)}." if troubles else what

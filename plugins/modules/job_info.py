@@ -76,6 +76,9 @@ jobs:
     message:
       description: Why it failed, or what it waits for, in a sentence without its end; empty for a Job that is complete.
       type: str
+    stuck:
+      description: Whether it has not ended and won't by itself, as its image can't be had.
+      type: bool
     pods:
       description: Its pods, the newest last.
       type: list

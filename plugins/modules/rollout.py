@@ -20,7 +20,7 @@ description:
   - Says for each node without such a pod why, from the pod's status and the events.
   - >-
     A failure that waiting does not mend, such as C(ErrImageNeverPull), C(InvalidImageName) or pods which a quota or
-    Pod Security refuses to create (C(FailedCreate)), ends the wait after 15 seconds.
+    Pod Security refuses to create (C(FailedCreate)), ends the wait after 10 seconds.
 options:
   name:
     description: The DaemonSet's name.
@@ -112,8 +112,9 @@ from ansible_collections.lingjun.rdma.plugins.module_utils._client import Client
 from ansible_collections.lingjun.rdma.plugins.module_utils._errors import InvalidValue, NotFound, Problem
 
 PAUSE = 1.0  # s between two looks at the DaemonSet, which is one small object
+LOOK_EVERY = 2.0  # s between two looks at its pods, at least; five times as long as such a look takes
 # What looks permanent must look so for this long: events lag, and a retry of the controller may be on its way.
-GRACE = 15.0
+GRACE = 10.0
 # The controller learns of labels set a moment ago a little later; so long the numbers may be from before.
 SETTLE = 5.0
 # A FailedCreate event from before this run counts if it is no older, s: the controller's longest back-off is longer.
@@ -197,7 +198,7 @@ class Task:
             elif now >= next_look:
                 self.look()
                 # A large cluster is not asked for all its pods every second.
-                next_look = self.client.clock() + max(2.0, 5 * (self.client.clock() - now))
+                next_look = self.client.clock() + max(LOOK_EVERY, 5 * (self.client.clock() - now))
                 permanent_since = {item: permanent_since.get(item, now) for item in _rollout.permanent(self.found)}
                 if permanent_since and now - min(permanent_since.values()) >= GRACE:
                     self.explain()

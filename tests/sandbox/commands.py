@@ -23,7 +23,7 @@ INSTALL = "Install the packages of requirements/debian.txt: make deps"
 def environment() -> dict[str, str]:
     """The whole environment of every program of the sandbox: no proxy, no KUBECONFIG, no Go setting leaks in."""
     path = f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}".lstrip(":")
-    return {"PATH": path, "HOME": os.environ.get("HOME", "/root"), "LANG": "C.UTF-8"}
+    return {"PATH": path, "HOME": os.path.expanduser("~"), "LANG": "C.UTF-8"}
 
 
 def which(program: str) -> str | None:

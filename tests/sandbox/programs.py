@@ -98,7 +98,7 @@ def cache_key(source: Source, machine: str) -> str:
 
 def cache_directory(environment: Mapping[str, str] = os.environ) -> Path:
     """The user's cache directory for this project (XDG base directory specification)."""
-    base = environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME", "/root"), ".cache")
+    base = environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME") or os.path.expanduser("~"), ".cache")
     return Path(base) / "lingjun-rdma"
 
 

@@ -22,8 +22,8 @@ mkdir -p "$collection" "$root/ansible_collections/kubernetes" "$root/home/.ansib
 git ls-files -z --cached --others --exclude-standard |
     while IFS= read -r -d '' file; do if [ -e "$file" ] || [ -L "$file" ]; then printf '%s\0' "$file"; fi; done |
     tar --create --null --no-recursion --files-from=- | tar --extract --directory="$collection"
-# Without a repository of its own the copy would count as part of this one, where build/ is ignored.
-git init --quiet "$collection"
+# Without a repository around them the copies would count as part of this one, where build/ is ignored.
+git init --quiet "$root"
 cp -r "$site/ansible_collections/kubernetes/core" "$root/ansible_collections/kubernetes/core"
 
 # What stands in for the downloaded script: it installs the copy of pip that Python carries along.

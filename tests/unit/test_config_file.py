@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from rdma_dp import config_file, documents, strict_yaml
 from rdma_dp.core import config
 from rdma_dp.core.config import ConfigInvalid, Problem
+
 from tests.unit.core.test_config_properties import good_documents
 
 GOOD = {"configList": [{"resourceName": "hca", "selectors": {"vendors": ["15b3"]}}]}
@@ -394,6 +394,7 @@ _values = ["=", "~", "on", "0x_", "0b", "1e400", "190:20:30.15", "2026-02-30", "
 _words = st.sampled_from([*_keys, *_marks, *_tags, *_values])
 
 
+@settings(deadline=None)
 @given(st.lists(_words | st.text(max_size=3), max_size=25).map("".join))
 def test_any_text_is_taken_or_refused_in_words(text: str) -> None:
     assert all(str(problem).isprintable() for problem in problems_of(text))
@@ -407,6 +408,7 @@ def problems_of(text: str) -> tuple[Problem, ...]:
     return ()
 
 
+@settings(deadline=None)
 @given(good_documents)
 def test_json_and_yaml_mean_the_same_and_what_is_printed_can_be_read_again(document: dict[str, Any]) -> None:
     found = parse(json.dumps(document))

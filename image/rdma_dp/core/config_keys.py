@@ -35,7 +35,7 @@ POOL = {
     ),
     "rdmaHcaScope": choice(("node", "nic")),
     "devices": SELECTORS["ifNames"],
-    "requiredCharDevices": list_of(choice(CHAR_DEVICE_KINDS), "uverbs", order=CHAR_DEVICE_KINDS),
+    "requiredCharDevices": list_of(choice(CHAR_DEVICE_KINDS), "uverbs", CHAR_DEVICE_KINDS, least=1),
     "healthPolicy": choice(("any", "all")),
     "excludeTopology": flag(),
     "nccl": flag(),

@@ -39,9 +39,6 @@ def check_pool(mapped: Mapped, selectors: Optional[Mapped], place: Steps, report
             message, hint = refusal
             report.add(mapped.places[key], f"{show(mapped.values[key])} {message}", hint)
             del mapped.values[key]
-    if mapped.values.get("requiredCharDevices") == ():
-        hint = "leave it out for the default, uverbs"
-        report.add(mapped.places["requiredCharDevices"], "is empty", hint)
     _check_mode(mapped, report)
     _check_choice_of_nics(mapped, selectors, place, report)
     _check_size(mapped, place, report)

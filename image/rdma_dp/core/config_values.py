@@ -117,13 +117,15 @@ def choice(words: Sequence[str], aliases: Optional[Mapping[str, str]] = None) ->
     return Reader(read, {"enum": list(words)})
 
 
-def list_of(item: Reader, example: str, order: Sequence[str] = ()) -> Reader:
-    """A list, without repetitions, sorted as in ``order`` if that is given. An empty one is the empty tuple."""
+def list_of(item: Reader, example: str, order: Sequence[str] = (), least: int = 0) -> Reader:
+    """A list of at least so many, without repetitions, sorted as in ``order`` if that is given."""
 
     def read(value: object) -> Tuple[Any, ...]:
         if not isinstance(value, (list, tuple)):
             inside = value if isinstance(value, str) and value.strip() and value.isprintable() else example
             raise Refused(f"must be a list, not {kind(value)}", f"write it as a list: [{show(inside)}]")
+        if len(value) < least:
+            raise Refused("is empty", f"leave it out for the default, {example}")
         items: Dict[Any, None] = {}
         notes = []
         for index, entry in enumerate(value):
@@ -135,7 +137,8 @@ def list_of(item: Reader, example: str, order: Sequence[str] = ()) -> Reader:
             raise Refused(notes=notes)
         return tuple(sorted(items, key=order.index) if order else items)
 
-    return Reader(read, {"type": "array", "items": dict(item.schema)})
+    schema = {"type": "array", "items": dict(item.schema), **({"minItems": least} if least else {})}
+    return Reader(read, schema)
 
 
 def as_text(value: object) -> str:

@@ -9,7 +9,6 @@ import json
 from typing import Any
 
 import pytest
-
 from rdma_dp.core import config
 from rdma_dp.core.model import Selectors
 

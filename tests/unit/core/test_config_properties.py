@@ -8,9 +8,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
-
 from rdma_dp.core import config
 from rdma_dp.core.config_keys import FILE, HEALTH, POOL
 from rdma_dp.core.config_selectors import READERS as SELECTORS
@@ -51,6 +50,7 @@ def problems_of(document: Any) -> tuple[config.Problem, ...]:
     return ()
 
 
+@settings(deadline=None)
 @given(documents | anything)
 @example({"configList": [{"resourceName": "a", "devices": ["x"], "rdmaHcaMax": 10**400}]})
 def test_it_raises_nothing_but_config_invalid_and_changes_nothing(document: Any) -> None:
@@ -117,6 +117,7 @@ good_documents = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(good_documents)
 def test_normalising_twice_changes_nothing(document: dict[str, Any]) -> None:
     once = config.parse(document)

@@ -100,7 +100,12 @@ def test_two_ports_on_two_functions_are_two_nics_and_on_one_function_one(build: 
     vpi = found["mlx4_0"]
     assert [(port.number, port.link_layer) for port in vpi.ports] == [(1, "infiniband"), (2, "ether")]
     assert vpi.netdevs == ("enp130s0d1", "ib0")
-    assert [(device.kind, device.port) for device in vpi.char_devices] == [("uverbs", 0), ("umad", 1), ("umad", 2), ("issm", 1)]
+    assert [(device.kind, device.port) for device in vpi.char_devices] == [
+        ("uverbs", 0),
+        ("umad", 1),
+        ("umad", 2),
+        ("issm", 1),
+    ]
 
 
 def test_pf_and_vfs_are_told_apart_by_links_not_by_names(build: Build) -> None:
@@ -164,7 +169,12 @@ def test_an_smi_device_of_another_name_is_known_by_its_issm(build: Build) -> Non
 
 
 def test_a_subfunction_without_number_has_the_name_of_its_rdma_device(build: Build) -> None:
-    nic = {"rdma_device": "mlx5_7", "pci_address": "0000:06:00.0", "aux_device": "mlx5_core.sf.4", "netdevs": ["p0sf88"]}
+    nic = {
+        "rdma_device": "mlx5_7",
+        "pci_address": "0000:06:00.0",
+        "aux_device": "mlx5_core.sf.4",
+        "netdevs": ["p0sf88"],
+    }
     found = scan(build(described(nics=[nic]))).nics[0]
     assert (found.id, found.function, found.pci_address, found.vendor) == ("mlx5_7", "sf", "0000:06:00.0", "15b3")
 
@@ -174,7 +184,9 @@ def test_a_nic_under_a_bridge_is_left_out_by_default_and_one_in_a_vrf_is_not(bui
         {"rdma_device": "mlx5_0", "pci_address": "0000:17:00.0", "netdevs": ["one"], "master": "br0"},
         {"rdma_device": "mlx5_1", "pci_address": "0000:18:00.0", "netdevs": ["two"], "master": "vrf0"},
     ]
-    simulated = build(described(nics=cards, netdevs=[{"name": "br0"}, {"name": "vrf0"}, {"name": "eth0", "bus": "virtio"}]))
+    simulated = build(
+        described(nics=cards, netdevs=[{"name": "br0"}, {"name": "vrf0"}, {"name": "eth0", "bus": "virtio"}])
+    )
     (simulated.sys / "devices/virtual/net/br0/bridge").mkdir()
     found = by_name(scan(simulated))
     assert "br0" in found["mlx5_0"].default_excluded

@@ -6,9 +6,8 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from rdma_dp.core import names
 
 
@@ -98,12 +97,14 @@ k8s_name = st.from_regex(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?", fullm
 k8s_prefix = st.from_regex(r"[a-z0-9]([a-z0-9.-]{0,100}[a-z0-9])?", fullmatch=True)
 
 
+@settings(deadline=None)
 @given(prefix=any_name, name=any_name, nic=st.text(max_size=300), number=st.integers(0, names.MAX_DEVICES - 1))
 def test_ids_have_at_most_63_characters_whatever_the_names(prefix: str, name: str, nic: str, number: int) -> None:
     assert len(names.shared_id(names.shared_front(prefix, name, nic), number)) <= 63
     assert len(names.exclusive_id(nic)) <= 63
 
 
+@settings(deadline=None)
 @given(
     pools=st.sets(st.tuples(k8s_prefix, k8s_name), max_size=5),
     nics=st.sets(st.text(min_size=1, max_size=63) | st.just("rdma.hca-1") | st.just("rdma.hca@rxe0-1"), max_size=5),

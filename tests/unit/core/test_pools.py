@@ -10,9 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from rdma_dp.core import config, message_size, pools
 from rdma_dp.core.model import CharDevice, Config, Device, Nic, Picture, Pool, Port, Snapshot
 
@@ -326,19 +325,25 @@ def test_a_change_of_one_nic_leaves_the_devices_of_the_others_alone() -> None:
 
 
 def test_a_hundred_thousand_devices_are_computed_within_a_second() -> None:
-    """A loose bound, for slow machines; it catches quadratic work."""
-    started = time.perf_counter()
+    """Of processor time; a loose bound that catches quadratic work."""
+    started = time.process_time()
     assert len(only(pools.compute(configured({"rdmaHcaMax": 100000}), FOUR)).devices) == 100000
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
 
 
 modes = st.sampled_from(
-    [{"rdmaHcaMax": 3}, {"rdmaHcaMax": 2, "rdmaHcaScope": "nic"}, {"mode": "exclusive"}, {"healthPolicy": "all"}]
+    [
+        {"rdmaHcaMax": 3},
+        {"rdmaHcaMax": 2, "rdmaHcaScope": "nic"},
+        {"mode": "exclusive"},
+        {"healthPolicy": "all", "rdmaHcaMax": 3},
+    ]
 )
 choices = st.sampled_from([ALL, {"ifNames": ["bond0", "bond2"]}, {"rdmaDevices": ["mlx5_bond_[12]"]}])
 subsets = st.sets(st.integers(0, 3))
 
 
+@settings(deadline=None)
 @given(entries=st.lists(st.tuples(modes, choices), min_size=1, max_size=3), steps=st.lists(st.tuples(subsets, subsets)))
 def test_whatever_happens_ids_are_unique_and_each_exclusive_nic_has_one_owner(
     entries: list[tuple[dict[str, Any], dict[str, Any]]], steps: list[tuple[set[int], set[int]]]

@@ -1,7 +1,7 @@
 # Copyright (c) lingjun.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A small API server on a loopback socket: lists with pages, selectors, watches, merge patches; and every way to go wrong.
+"""A small API server on a loopback socket: lists with pages, selectors, watches, patches; and each way to go wrong.
 
 It holds plain dictionaries, records each request, and answers badly on demand (:meth:`FakeApi.fault`).
 """

@@ -66,9 +66,10 @@ def start(table: ProcessTable, script: str) -> Process:
 
 def test_a_started_program_is_in_its_own_session_in_the_cgroup_and_recorded(table: ProcessTable) -> None:
     process = start(table, "exec sleep 60")
-    table.wait("the cgroup joined", 5.0, (table.cgroup / "cgroup.procs").exists, "program")
+    members = table.cgroup / "cgroup.procs"
+    # "0" is what a process writes for itself.
+    table.wait("the cgroup joined", 10.0, lambda: members.exists() and members.read_text() == "0\n", "program")
     assert os.getsid(process.pid) == process.pid
-    assert (table.cgroup / "cgroup.procs").read_text() == "0\n"  # "0" is what a process writes for itself
     assert table.find("program") == process
     assert table.stop("program")
     assert not alive(process)

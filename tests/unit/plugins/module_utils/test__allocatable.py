@@ -57,14 +57,14 @@ def test_enough(node: dict[str, Any], pods: list[dict[str, Any]], want: Any) -> 
 @pytest.mark.parametrize(
     ("node", "pods", "have", "words"),
     [
-        (objects.node("a"), [], 0, "has no label lingjun.rdma/mode, so no plugin pod runs there: run site.yml"),
+        (objects.node("a"), [], 0, "has no label lingjun.rdma/mode, by which the plugin finds its nodes: run site.yml"),
         (objects.node("a", devices="8"), [], 8, "its capacity of 8 comes from another plugin"),
         (objects.node("a", "shared"), [], 0, "no pod of the DaemonSet rdma-dp-shared runs there"),
         (
             objects.node("a", "exclusive", devices="1k"),
             [objects.plugin_pod("a")],
             1000,
-            "label says lingjun.rdma/mode=exclusive, but its plugin pod is kube-system/rdma-dp-shared-a of profile shared",
+            "says lingjun.rdma/mode=exclusive, but its plugin pod is kube-system/rdma-dp-shared-a of profile shared",
         ),
         # The number is from before: kubelet keeps it for a while.
         (objects.node("a", "shared", devices="1k"), [], 1000, "no pod of the DaemonSet"),

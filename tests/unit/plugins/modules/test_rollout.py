@@ -27,6 +27,7 @@ def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     module = importlib.import_module("ansible_collections.lingjun.rdma.plugins.modules.rollout")
     monkeypatch.setattr(module, "GRACE", 0.5)
     monkeypatch.setattr(module, "SETTLE", 0.5)
+    monkeypatch.setattr(module, "LOOK_EVERY", 0.1)
     monkeypatch.setattr(module, "PAUSE", 5.0)  # a hundredth of it is slept
 
 
@@ -88,8 +89,8 @@ class TestFails:
         api.add("pods", *(objects.plugin_pod(node, ready=False, phase="Pending", statuses=[PULL]) for node in "ab"))
         result = self.fails(run_module)
         assert "can't succeed (0 of 2 pods available" in result.msg
-        assert 'a (pod rdma-dp-shared-a): ErrImageNeverPull: image "x:1" is not present' in result.msg
-        assert "b (pod rdma-dp-shared-b)" in result.msg
+        nodes = "a (pod rdma-dp-shared-a), b (pod rdma-dp-shared-b)"
+        assert f'{nodes}: ErrImageNeverPull: image "x:1" is not present (load the image on the node' in result.msg
 
     def test_pods_that_can_not_be_created(self, api: FakeApi, run_module: RunModule) -> None:
         api.add("daemonsets", objects.daemon_set(desired=2, available=0, updated=0))
