@@ -70,12 +70,11 @@ demo-down: cluster-down ## remove what `make demo` left running
 
 .PHONY: test
 test: deps venv lint ## every test
-	$(call say,Tests: unit protocol cluster)
-	@$(BIN)/python -m pytest tests
+	@tests/tools/test.sh
 
 .PHONY: test-fast
 test-fast: venv ## unit and protocol tests, under a minute
-	@$(BIN)/python -m pytest -q tests/unit tests/protocol
+	@$(BIN)/python -m pytest -q -n 2 -m 'not slow' tests/unit tests/protocol
 
 .PHONY: lint
 lint: venv ## all linters and type checks

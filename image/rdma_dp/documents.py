@@ -115,8 +115,8 @@ def mistakes(value: object, is_text: Callable[[Steps], bool]) -> Iterator[Proble
 
 
 def _ambiguity(value: Ambiguous, steps: Steps, is_text: bool) -> Problem:
-    message = f"{value} without quotes is {value.reading} to some readers of YAML, and text to others"
     quoted = show(str(value))
+    message = f"{quoted[1:-1]} without quotes is {value.reading} to some readers of YAML, and text to others"
     remedy = f"put it in quotes: {quoted}" if is_text or not value.remedy else f"write {value.remedy}"
     return Problem(path(steps), message, remedy, steps)
 

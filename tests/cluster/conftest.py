@@ -20,12 +20,13 @@ from tests.sandbox import Sandbox
 NODES = {"node-a": "b300", "node-b": "h20"}
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests of this folder need the cluster; those that can't run here fail, they are not skipped."""
+    """All tests of this folder share one cluster, so one worker runs them, in order."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
-            item.add_marker(pytest.mark.cluster)
+            item.add_marker(pytest.mark.xdist_group("cluster"))
             item.add_marker(pytest.mark.timeout(900))
 
 

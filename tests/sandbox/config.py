@@ -155,6 +155,8 @@ def kubelet_config(cgroup: str, *, plain: bool) -> str:
         "evictionHard": dict.fromkeys(
             ("memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available"), "1%"
         ),
+        # A changed ConfigMap reaches a pod with the next of these rounds; the default is a minute.
+        "syncFrequency": "5s",
         # There is no registry to get a collected image back from.
         "imageGCHighThresholdPercent": 100,
         "imageGCLowThresholdPercent": 99,

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from typing import Dict, List, Sequence, Tuple, Union
@@ -63,12 +64,6 @@ def _numbers(path: Union[str, int]) -> Sequence[int]:
         names = os.listdir(path)
     except OSError:
         return ()
-    try:  # as in every real directory of this kind; of 256 names each pattern match would show in the scan's time
-        numbers = sorted(map(int, names))
-        if numbers == list(range(len(numbers))):
-            return numbers
-    except ValueError:
-        pass  # something else lies there, too
     return sorted(int(name) for name in names if _NUMBER.fullmatch(name))
 
 
@@ -94,14 +89,18 @@ def _filled_slots(path: str) -> List[Tuple[int, str]]:
         directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
         return []
-    flags, found, last_filled = sysfs.READ_FLAGS, [], -1
+    flags, found, last_filled, size = sysfs.READ_FLAGS, [], -1, -1
     try:
-        for index in _numbers(directory):
+        for index in itertools.count():
             if index - last_filled > _EMPTY_RUN:
                 break
             try:
                 file = os.open(str(index), flags, dir_fd=directory)
             except OSError:
+                if size < 0:  # listing a whole table takes long, and most are not read to their end
+                    size = max(_numbers(directory), default=0)
+                if index > size:
+                    break
                 continue
             try:
                 data = os.read(file, _GID_SIZE)

@@ -17,6 +17,8 @@ from imagebuild.tree import file
 
 from tests.unit.image.registry import Registry, serving
 
+pytestmark = pytest.mark.slow
+
 needs_buildah = pytest.mark.skipif(shutil.which("buildah") is None, reason="buildah is not installed (make deps)")
 
 

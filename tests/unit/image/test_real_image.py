@@ -22,7 +22,10 @@ from rdma_dp.version import VERSION
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 BUILD = CHECKOUT / "image/build.py"
-pytestmark = pytest.mark.skipif(shutil.which("mmdebstrap") is None, reason="mmdebstrap is not installed (make deps)")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("mmdebstrap") is None, reason="mmdebstrap is not installed (make deps)"),
+]
 
 
 def build(output: Path, *options: str) -> dict[str, dict[str, Any]]:
