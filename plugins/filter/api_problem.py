@@ -62,7 +62,11 @@ def api_problem(result: Mapping[str, Any], remedies: Optional[Mapping[str, str]]
     reason = str(status.get("reason") or "") if status else ""
     message = _conflicts(status) or str(status.get("message") or "") if status else ""
     # An exception that kubernetes.core does not catch, as of a lost connection, leaves no message.
-    sentence = _line(message or text or "The API server can't be reached any more, or kubernetes.core failed; run again with -vvv to see more")
+    sentence = _line(
+        message
+        or text
+        or "The API server can't be reached any more, or kubernetes.core failed; run again with -vvv to see more"
+    )
     remedy = {**_GENERAL, **(remedies or {})}.get(reason, "")
     return sentence.rstrip(".") + "." + (f" {remedy}" if remedy else "")
 
