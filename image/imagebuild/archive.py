@@ -68,7 +68,7 @@ def write_image(target: Path, name: str, image_config: bytes, layers: Sequence[P
     :param layers: tar files, lowest first, as in the configuration.
     """
     config_name = f"{image_id(image_config)}.json"
-    layer_names = [f"layer-{number}.tar" for number, _ in enumerate(layers)]
+    layer_names = [f"layer-{number}.tar" for number, _unused in enumerate(layers)]
     manifest = json.dumps([{"Config": config_name, "RepoTags": [name], "Layers": layer_names}]).encode()
     target.parent.mkdir(parents=True, exist_ok=True)
     scratch = target.with_name(f".{target.name}.partial")

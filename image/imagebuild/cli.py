@@ -15,13 +15,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from rdma_dp.version import VERSION
-
 from imagebuild import debian
 from imagebuild.builder import PLUGIN, TEST, Builder, Project, Request, Result, archive_path, default_name
 from imagebuild.cache import Cache
 from imagebuild.errors import BuildError
 from imagebuild.source import describe
+from rdma_dp.version import VERSION
 
 _IMAGE = Path(__file__).resolve().parents[1]
 _OLD = 30  # days after which Debian's packages are worth a refresh

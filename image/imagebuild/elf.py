@@ -44,7 +44,7 @@ def parse(data: bytes) -> Elf | None:
         if header[0] == _PT_DYNAMIC:
             tags = list(struct.iter_unpack("<qQ", data[header[2] : header[2] + header[5] // 16 * 16]))
     table = next((value for tag, value in tags if tag == _DT_STRTAB), 0)
-    for kind, _, offset, address, _, size in headers:
+    for kind, _unused, offset, address, _unused, size in headers:
         if kind == _PT_LOAD and address <= table < address + size:
             table += offset - address
             break

@@ -159,7 +159,7 @@ def _libraries(everything: Tree, kept: Iterable[str], python: Python, arch: str)
     beside_python = f"{python.interpreter.rpartition('/bin/')[0]}/lib"
     where: dict[str, str] = {}
     for path in sorted(everything):
-        folder, _, name = path.rpartition("/")
+        folder, _unused, name = path.rpartition("/")
         if ".so" in name and (folder == beside_python or _LIBRARY_FOLDER.fullmatch(folder)):
             where.setdefault(name, path)
     found: set[str] = set()

@@ -30,7 +30,7 @@ def describe(project: Path, environ: Mapping[str, str]) -> Source:
 
     :raises BuildError: when SOURCE_DATE_EPOCH is no number.
     """
-    commit, _, seconds = _git(project, "log", "-1", "--format=%H %ct", "--", "image", "proto").partition(" ")
+    commit, _unused, seconds = _git(project, "log", "-1", "--format=%H %ct", "--", "image", "proto").partition(" ")
     dirty = bool(commit) and bool(_git(project, "status", "--porcelain", "--", "image", "proto"))
     given = environ.get("SOURCE_DATE_EPOCH", "")
     if given and not given.isdecimal():

@@ -79,7 +79,7 @@ def with_parents(tree: Tree) -> dict[str, Entry]:
 
 def merged_usr(path: str) -> str:
     """Where a path is once /bin, /lib and their like are links into /usr."""
-    first, _, rest = path.partition("/")
+    first, _unused, rest = path.partition("/")
     return f"usr/{first}/{rest}" if first in MERGED and rest else path
 
 
@@ -90,7 +90,7 @@ def link_target(path: str, entry: Entry) -> str:
 
 def follow(tree: Tree, path: str) -> Iterable[str]:
     """The path itself, and what it leads to while it is a link, as far as the tree has it."""
-    for _ in range(20):
+    for _unused in range(20):
         entry = tree.get(path)
         if entry is None:
             return

@@ -16,13 +16,12 @@ import sysconfig
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rdma_dp.version import VERSION
-
 from imagebuild import application, bytecode, debian, runtime, wheels
 from imagebuild.archive import MTIME
 from imagebuild.errors import BuildError
 from imagebuild.packages import Package, field
 from imagebuild.tree import Entry, Tree, directory, file, link, merged_usr, with_parents
+from rdma_dp.version import VERSION
 
 _IMAGE = Path(__file__).resolve().parents[1]
 _LIBRARY_FOLDERS = ("usr/lib", "usr/lib64", "usr/local/lib")

@@ -82,7 +82,7 @@ def _no_constant(name: str) -> NoReturn:
 def _object(pairs: list[tuple[str, object]]) -> Object:
     found = Object(pairs)
     if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
+        keys = [key for key, _unused in pairs]
         found.twice = tuple(dict.fromkeys(key for index, key in enumerate(keys) if key in keys[:index]))
     return found
 

@@ -184,7 +184,7 @@ class _Service(pb_grpc.DevicePluginServicer):
         self, request: pb.PreferredAllocationRequest, context: grpc.aio.ServicerContext
     ) -> pb.PreferredAllocationResponse:
         """No preference: an empty answer per container. Never an error, it would end the pod's admission (rule 33)."""
-        empty = [pb.ContainerPreferredAllocationResponse() for _ in request.container_requests]
+        empty = [pb.ContainerPreferredAllocationResponse() for _unused in request.container_requests]
         return pb.PreferredAllocationResponse(container_responses=empty)
 
     async def PreStartContainer(

@@ -115,7 +115,7 @@ async def _follow_events(directory: Path, listing: Latest[Listing], inotify: Ino
 
 
 async def _follow(directory: Path, listing: Latest[Listing], stirred: asyncio.Event, poll: float, rounds: int) -> None:
-    for _ in range(rounds):
+    for _unused in range(rounds):
         stirred.clear()
         listing.publish(look(directory))
         await happens(stirred, within=poll)

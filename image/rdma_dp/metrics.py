@@ -114,7 +114,7 @@ class _Reader(Collector):
 
     def describe(self) -> Iterable[Metric]:
         """The same families, empty."""
-        return (family for family, _ in self._families(Picture(), {}))
+        return (family for family, _unused in self._families(Picture(), {}))
 
     def collect(self) -> Iterator[Metric]:
         """As of now."""

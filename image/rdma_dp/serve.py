@@ -27,7 +27,7 @@ GOOD, INVALID, UNUSABLE = 0, 1, 2
 def run(options: ServeOptions) -> int:
     """Runs until it is told to stop; returns the exit code."""
     # As PID 1 of a container a process without a handler does not see SIGTERM at all, and gRPC takes a moment to load.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(GOOD))
+    signal.signal(signal.SIGTERM, lambda *_unused: sys.exit(GOOD))
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the config is about to be read anyway
     logs.setup(options.log_format, options.log_level)
     problem = _wrong_usage(options)

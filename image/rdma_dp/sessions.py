@@ -43,7 +43,7 @@ class Sessions:
 
     def all(self) -> list[Session]:
         """Those of the resources that are offered."""
-        return [session for session, _ in list(self._running.values())]
+        return [session for session, _unused in list(self._running.values())]
 
     async def run(self) -> None:
         """Follows the pictures until it is cancelled; then :meth:`stop` is still to be called."""
@@ -55,7 +55,7 @@ class Sessions:
 
     async def stop(self) -> None:
         """Ends all sessions, at the same time."""
-        running = [task for _, task in self._running.values()]
+        running = [task for _unused, task in self._running.values()]
         late = await tasks.cancel([*running, *self._ending.values()], within=STOP)
         if late:
             self._log.error("sessions did not stop in time", tasks=late)
@@ -64,10 +64,10 @@ class Sessions:
     def _adjust(self, picture: Picture) -> None:
         configured = {pool.config.resource for pool in picture.pools}
         for resource in self._running.keys() - configured:
-            _, task = self._running.pop(resource)
+            _unused, task = self._running.pop(resource)
             task.cancel()
             self._ending[resource] = task
-            task.add_done_callback(lambda _, resource=resource: self._forget(resource))  # type: ignore[misc]
+            task.add_done_callback(lambda _unused, resource=resource: self._forget(resource))  # type: ignore[misc]
         for pool in picture.pools:
             resource = pool.config.resource
             # Never two sessions of one resource: its old one must have ended before (KUBELET.md rule 29).

@@ -182,7 +182,7 @@ class Source:
         """What the worker reads. A driver that hangs is not waited for in silence, but there is no way to give up."""
         reading = asyncio.ensure_future(self._worker.run(read))
         try:
-            done, _ = await asyncio.wait([reading], timeout=_SLOW)
+            done, _unused = await asyncio.wait([reading], timeout=_SLOW)
             if not done:
                 self._log.warning(
                     f"reading the NICs takes longer than {_SLOW:g} s; does a driver or a NIC's firmware hang?"

@@ -73,7 +73,7 @@ class _Loader(yaml.SafeLoader):
             raise yaml.constructor.ConstructorError(None, None, "not a mapping", node.start_mark)
         found = Object()
         yield found
-        own = [self._key(key) for key, _ in node.value if key.tag != _TAG + "merge"]
+        own = [self._key(key) for key, _unused in node.value if key.tag != _TAG + "merge"]
         found.twice = tuple(dict.fromkeys(key for index, key in enumerate(own) if key in own[:index]))
         self.flatten_mapping(node)
         for key, value in node.value:
@@ -129,13 +129,13 @@ def _ambiguous(text: str, value: object) -> Ambiguous:
 
 def line(node: yaml.Node, steps: Steps) -> int:
     """The line (from 1) of the place, or of the part of the way to it that exists."""
-    found, _ = _follow(node, steps)
+    found, _unused = _follow(node, steps)
     return found
 
 
 def first_line_of_block(node: yaml.Node, steps: Steps) -> int:
     """The line (from 1) on which the block of text at the place begins; 0 for text of another style."""
-    _, reached = _follow(node, steps)
+    _unused, reached = _follow(node, steps)
     return reached.start_mark.line + 2 if isinstance(reached, yaml.ScalarNode) and reached.style in ("|", ">") else 0
 
 

@@ -27,7 +27,9 @@ class Look:
 
     def states(self, rdma_device: str) -> tuple[str, ...] | None:
         """The states of the device's ports; None when there is no such device."""
-        return next((tuple(state for _, state in ports) for name, ports in self.ports if name == rdma_device), None)
+        return next(
+            (tuple(state for _unused, state in ports) for name, ports in self.ports if name == rdma_device), None
+        )
 
 
 def look(sysfs: Path, dev: Path) -> Look:

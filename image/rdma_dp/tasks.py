@@ -48,5 +48,5 @@ async def cancel(tasks: Iterable[asyncio.Task[None]], within: float) -> list[str
     for task in pending:
         task.cancel()
     if pending:
-        _, pending = await asyncio.wait(pending, timeout=within)
+        _unused, pending = await asyncio.wait(pending, timeout=within)
     return sorted(task.get_name() for task in pending)

@@ -51,7 +51,7 @@ class WebServer:
         host, port = listen
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-            family, _, _, _, address = found[0]
+            family, *_unused, address = found[0]
             self._server = _Server(family, address, pages, loop)
         except OSError as error:
             raise ListenError(f"--listen {host}:{port}: cannot listen there: {error.strerror or error}") from error

@@ -113,7 +113,7 @@ def look(environment: Mapping[str, str]) -> Facts:
         shm_type=shm_type,
         shm_size=shm_size,
         hostname=socket.gethostname(),
-        interfaces=tuple(name for _, name in socket.if_nameindex()),
+        interfaces=tuple(name for _unused, name in socket.if_nameindex()),
         capabilities=effective_capabilities(_text(Path("/proc/self/status"))),
         user=os.geteuid(),
         sysfs_devices=devices,

@@ -1,7 +1,7 @@
 # Copyright (c) lingjun.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One sentence out of a failed task of kubernetes.core, whose message holds the server's JSON, escaped, or a traceback."""
+"""One sentence out of a failed task of kubernetes.core, whose message holds the server's JSON or a traceback."""
 
 from __future__ import annotations
 

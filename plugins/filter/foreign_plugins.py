@@ -12,9 +12,8 @@ version_added: 0.1.0
 author:
   - lingjun.rdma contributors (@lingjun-rdma)
 description:
-  - >-
-    Knows ACK's add-on C(ack-rdma-dp-ds) and the shared device plugin C(rdma-shared-dp-ds) by their names and images, and any other DaemonSet that
-    names the resource in its arguments, its environment or a ConfigMap that it mounts.
+  - Knows ACK's add-on C(ack-rdma-dp-ds) and the shared device plugin C(rdma-shared-dp-ds) by their names and images.
+  - Of other DaemonSets, finds those that name the resource in their arguments, environment or ConfigMaps.
 options:
   _input:
     description: DaemonSets as the API shows them.
@@ -27,7 +26,7 @@ options:
     required: true
   configmaps:
     description:
-      - The ConfigMaps that C(configmaps) of an earlier result names, as the API shows them; those that don't exist are left out.
+      - The ConfigMaps that C(configmaps) of an earlier result names, as the API shows them.
       - Without it, C(offers) of a plugin that has ConfigMaps is null.
     type: list
     elements: dict
@@ -44,9 +43,10 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: >-
-    One dictionary for each DaemonSet that mounts kubelet's device plugin directory or is known by name: C(name) with its namespace in front; C(offers),
-    V(true), V(false), or null when only its ConfigMaps can tell; C(why), a sentence; C(configmaps), a list of C(namespace) and C(name).
+  description:
+    - One dictionary for each DaemonSet that mounts kubelet's device plugin directory or is known by name.
+    - C(name) has its namespace in front. C(offers) is V(true), V(false), or null when only its ConfigMaps can tell.
+    - C(why) is a sentence. C(configmaps) is a list of C(namespace) and C(name).
   type: list
   elements: dict
 """
@@ -71,7 +71,7 @@ _POOL_LISTS = {"configList": "rdma", "resourceList": "intel.com"}
 def foreign_plugins(
     daemonsets: Sequence[Mapping[str, Any]], resource: str, configmaps: Optional[Sequence[Mapping[str, Any]]] = None
 ) -> List[Dict[str, Any]]:
-    """The DaemonSets that could offer ``resource``, each with a judgement; ``configmaps`` is None before they were read."""
+    """The DaemonSets that could offer ``resource``, judged; ``configmaps`` is None before they were read."""
     texts: Optional[Texts] = None
     if configmaps is not None:
         texts = {

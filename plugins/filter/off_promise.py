@@ -12,9 +12,8 @@ version_added: 0.1.0
 author:
   - lingjun.rdma contributors (@lingjun-rdma)
 description:
-  - >-
-    Compares what M(lingjun.rdma.allocatable_info) found with what P(lingjun.rdma.profiles#filter) promises. Nodes without a profile,
-    and profiles whose number depends on the NICs of a node, are left out.
+  - Compares what M(lingjun.rdma.allocatable_info) found with what P(lingjun.rdma.profiles#filter) promises.
+  - Nodes without a profile, and profiles whose number depends on the NICs of a node, are left out.
 options:
   _input:
     description: RV(lingjun.rdma.allocatable_info#module:nodes).

@@ -12,9 +12,8 @@ version_added: 0.1.0
 author:
   - lingjun.rdma contributors (@lingjun-rdma)
 description:
-  - >-
-    Reads the profiles of role P(lingjun.rdma.device_plugin#role) as the plugin itself will read their configurations, so that mistakes come
-    out before anything is changed, all at once and in the plugin's own words.
+  - Reads the profiles of role P(lingjun.rdma.device_plugin#role) as the plugin itself will read their configurations.
+  - So mistakes come out before anything is changed, all at once and in the plugin's own words.
 options:
   _input:
     description: From the name of a profile to its settings, of which C(config) is the plugin's configuration.
@@ -31,15 +30,18 @@ EXAMPLES = r"""
     that: profiles | map(attribute='problems') | flatten == []
     fail_msg: "{{ profiles | map(attribute='problems') | flatten | join(' ') }}"
   vars:
-    profiles: "{{ {'shared': {'config': {'configList': [{'resourceName': 'hca', 'selectors': {'rdmaDevices': ['*']}}]}}} | lingjun.rdma.profiles }}"
+    profiles: "{{ device_plugin_profiles | lingjun.rdma.profiles }}"
 """
 
 RETURN = r"""
 _value:
-  description: >-
-    One dictionary a profile, sorted by name: C(name); C(problems), sentences, empty for a good one; C(config), as it was given; C(config_hash), the hash
-    that the plugin shows in its metric rdma_dp_config_info; C(resources), from each resource's full name to the number of devices that
-    a node with NICs offers, null where that depends on its NICs.
+  description:
+    - One dictionary a profile, sorted by name, with C(name) and C(config) as they were given.
+    - C(problems) are sentences; there are none for a good profile.
+    - C(config_hash) is the hash that the plugin shows in its metric rdma_dp_config_info.
+    - >-
+      C(resources) goes from each resource's full name to the number of devices that a node with NICs offers, null where
+      that depends on its NICs.
   type: list
   elements: dict
 """
@@ -99,7 +101,8 @@ def _name_problems(name: Any) -> List[str]:
         return ["this name is taken: it marks a node whose mode is being changed; choose another one"]
     if len(name) > _LONGEST_NAME or not _LABEL.fullmatch(name):
         return [
-            f"a name has at most {_LONGEST_NAME} lower-case letters, digits and '-', and begins and ends with a letter or digit"
+            f"a name has at most {_LONGEST_NAME} lower-case letters, digits and '-', and begins and ends with"
+            " a letter or digit"
         ]
     return []
 

@@ -1,7 +1,7 @@
 # Copyright (c) lingjun.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Objects that others made. Ours carry the label app.kubernetes.io/managed-by; nothing else is overwritten or removed."""
+"""Objects that others made. Ours carry a label; nothing else is overwritten or removed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: Kind and name of each object that has another manager or none, like V(DaemonSet kube-system/rdma-dp-shared).
+  description: Kind and name of each object that has another manager or none.
   type: list
   elements: str
 """

@@ -13,12 +13,12 @@ version_added: 0.1.0
 author:
   - lingjun.rdma contributors (@lingjun-rdma)
 description:
-  - >-
-    Waits for several Jobs at once, and for either end of each. M(kubernetes.core.k8s) waits for one condition, so a Job that failed is waited
-    for until the timeout.
+  - Waits for several Jobs at once, and for either end of each.
+  - M(kubernetes.core.k8s) waits for one condition, so for a Job that failed it waits until the timeout.
   - A Job that failed or has not ended is no failure of the module; look at RV(jobs[].state).
   - >-
-    Stops waiting after 15 seconds for a pod that can't start by itself, as with C(ErrImageNeverPull) or C(InvalidImageName).
+    Stops waiting after 15 seconds for a pod that can't start by itself, as with C(ErrImageNeverPull) or
+    C(InvalidImageName).
 options:
   names:
     description: The names of the Jobs.

@@ -24,7 +24,7 @@ def test_both_jobs_complete_and_their_logs_show_the_nics(installed: Kube, playbo
 
 
 def test_jobs_can_be_run_again_at_once(installed: Kube, playbooks: Playbooks) -> None:
-    for _ in range(2):
+    for _unused in range(2):
         assert playbooks.succeed("playbooks/rdma_test.yml").output.count("RDMA test: PASSED") == 2
 
 

@@ -44,7 +44,7 @@ def current(machine: Machine, state: State) -> Machine:
         for netdev in machine.netdevs
         if netdev.function not in gone and not _sub_function_gone(netdev, machine, state)
     )
-    down = {name for name, _, text in state.ports if text == "DOWN"}
+    down = {name for name, _unused, text in state.ports if text == "DOWN"}
     quiet = {device.function for device in devices if device.name in down and device.function}
     return replace(
         machine,

@@ -23,6 +23,7 @@ from urllib.parse import quote
 
 import grpc
 import grpc.aio
+
 from rdma_dp.api import deviceplugin_v1beta1_pb2 as pb
 from rdma_dp.api import deviceplugin_v1beta1_pb2_grpc as pb_grpc
 

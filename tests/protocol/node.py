@@ -142,7 +142,7 @@ class Node:
 
     async def metric(self, name: str, **labels: str) -> float | None:
         """The sample's value; None when there is no such series."""
-        _, text = await self.get("/metrics")
+        _unused, text = await self.get("/metrics")
         for line in text.splitlines():
             if line.startswith((name + "{", name + " ")) and all(f'{k}="{v}"' in line for k, v in labels.items()):
                 return float(line.rsplit(" ", 1)[1])

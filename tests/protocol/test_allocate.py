@@ -9,8 +9,8 @@ import shutil
 
 import grpc
 import pytest
-from rdma_dp.api import deviceplugin_v1beta1_pb2 as pb
 
+from rdma_dp.api import deviceplugin_v1beta1_pb2 as pb
 from tests.protocol.fake_kubelet import FakeKubelet
 from tests.protocol.node import EXCLUSIVE, SHARED, Node
 

@@ -216,7 +216,7 @@ async def test_metrics_exist_from_the_first_scrape(node: Node, kubelet: FakeKube
         assert await node.metric(name, **labels) == value, (name, labels)
     assert await node.metric("rdma_dp_scans_total", result="ok") >= 1
     assert abs(await node.metric("rdma_dp_last_scan_timestamp_seconds") - time.time()) < 60
-    _, status = await node.get("/status")
+    _unused, status = await node.get("/status")
     digest = json.loads(status)["config"]["hash"]
     assert await node.metric("rdma_dp_config_info", hash=digest) == 1
     await kubelet.allocate(HCA, "rdma.hca-1")
@@ -242,7 +242,7 @@ async def test_connections_that_say_nothing_do_not_block_the_probes(node: Node, 
     await node.start("--listen", "127.0.0.1:0")
     await kubelet.until_offered(HCA, 1000)
     port = await node.port()
-    silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(10)]
+    silent = [socket.create_connection(("127.0.0.1", port)) for _unused in range(10)]
     try:
         assert await node.get("/healthz") == (200, "ok\n")
     finally:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from rdma_dp.api import deviceplugin_v1beta1_pb2 as pb
 
+from rdma_dp.api import deviceplugin_v1beta1_pb2 as pb
 from tests.protocol.fake_kubelet import FakeKubelet, leave_dead_socket, running
 from tests.protocol.node import EXCLUSIVE, SHARED, Node
 
@@ -123,7 +123,7 @@ async def test_lost_stream_is_replaced_within_a_second(node: Node, keyed_by_name
         await kubelet.start()
         await node.start()
         await kubelet.until_offered(HCA, 1000)
-        for _ in range(3):
+        for _unused in range(3):
             await kubelet.drop_stream(HCA)
             await kubelet.until_offered(HCA, 0)
             await kubelet.until_offered(HCA, 1000, within=2)

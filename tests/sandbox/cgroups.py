@@ -53,7 +53,7 @@ def parse_hierarchies(mountinfo: str) -> Hierarchies:
     v1: list[Path] = []
     v2: list[Path] = []
     for line in mountinfo.splitlines():
-        before, _, after = line.partition(" - ")
+        before, _unused, after = line.partition(" - ")
         mount_point = Path(before.split()[4].replace("\\040", " "))
         kind = after.split()[0]
         if kind == "cgroup" and mount_point not in v1:
@@ -104,7 +104,7 @@ def members(where: Hierarchies, sandbox: str) -> set[int]:
     """The pids of everything below the sandbox's groups."""
     pids: set[int] = set()
     for mount_point in where.all:
-        for directory, _, _ in os.walk(mount_point / sandbox):
+        for directory, _unused, _unused in os.walk(mount_point / sandbox):
             with contextlib.suppress(OSError):  # the group went away meanwhile
                 pids.update(int(line) for line in (Path(directory) / "cgroup.procs").read_text().split())
     pids.discard(0)  # a process of another pid namespace
@@ -138,7 +138,7 @@ def remove(where: Hierarchies, sandbox: str, seconds: float = 10.0) -> None:
     """
     deadline = time.monotonic() + seconds
     for mount_point in where.all:
-        for directory, _, _ in os.walk(mount_point / sandbox, topdown=False):
+        for directory, _unused, _unused in os.walk(mount_point / sandbox, topdown=False):
             while True:
                 try:
                     os.rmdir(directory)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+
 from rdma_dp.allocate import Index, Refusal, RefusedError
 from rdma_dp.core.model import CharDevice, Device, Nic, Picture, Pool, PoolConfig
 
@@ -119,7 +120,7 @@ def test_devices_that_say_healthy_but_have_no_usable_nic_are_refused() -> None:
 
 def test_many_reasons_are_cut_short() -> None:
     pool = shared(*(nic(number, "its node is missing") for number in range(8)), healthy=False)
-    _, text = refusal(Picture((pool,)), "rdma/hca", "rdma.hca-0")
+    _unused, text = refusal(Picture((pool,)), "rdma/hca", "rdma.hca-0")
     assert text.count("its node is missing") == 3
     assert "and 5 more" in text
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 import yaml
+
 from rdma_dp import cli, serve
 from rdma_dp.options import ServeOptions
 from rdma_dp.version import VERSION
-
 from tests import nics
 
 GOOD = {"configList": [{"resourceName": "hca", "selectors": {"rdmaDevices": ["*"]}}]}

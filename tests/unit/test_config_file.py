@@ -16,10 +16,10 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from rdma_dp import config_file, documents, strict_yaml
 from rdma_dp.core import config
 from rdma_dp.core.config import ConfigInvalid, Problem
-
 from tests.unit.core.test_config_properties import good_documents
 
 GOOD = {"configList": [{"resourceName": "hca", "selectors": {"vendors": ["15b3"]}}]}
@@ -312,7 +312,7 @@ def test_lines_of_yaml_json_helm_values_and_configmaps() -> None:
 
     # Where the config is one escaped text, its line is all there is.
     escaped = json.dumps({"kind": "ConfigMap", "data": {"config.json": wrong}}, indent=1)
-    assert [(problem.path, problem.line) for problem in problems(escaped)] == [(path, 4) for path, _ in places]
+    assert [(problem.path, problem.line) for problem in problems(escaped)] == [(path, 4) for path, _unused in places]
 
 
 def test_what_is_missing_is_told_where_it_is_missing() -> None:

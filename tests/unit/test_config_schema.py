@@ -11,9 +11,9 @@ from typing import Any
 import jsonschema
 import pytest
 from hypothesis import given, settings
+
 from rdma_dp import config_schema
 from rdma_dp.core import config
-
 from tests.unit.core.test_config_properties import good_documents
 
 SHIPPED = Path(__file__).resolve().parents[2] / "image/config.schema.json"

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import pytest
+
 from rdma_dp.core.model import HealthConfig
 from rdma_dp.health import Verdict, any_active, judge
 

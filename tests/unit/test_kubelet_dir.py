@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+
 from rdma_dp import kubelet_dir
 from rdma_dp.kubelet_dir import Listing, accepts, look, watch
 from rdma_dp.latest import Latest, happens, watching

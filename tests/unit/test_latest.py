@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 
 from rdma_dp.latest import Latest, happens, watching
-
 from tests.unit.virtual_time import now, run
 
 
@@ -64,7 +63,7 @@ def test_a_change_between_looking_and_waiting_is_not_lost() -> None:
 def test_nobody_is_remembered_after_the_watch() -> None:
     async def scenario() -> None:
         source = Latest(0)
-        for _ in range(3):
+        for _unused in range(3):
             with watching(source):
                 pass
         assert not source._watchers

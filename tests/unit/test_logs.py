@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
+
 from rdma_dp.logs import Log, setup
 
 

@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from rdma_dp.core import discovery
 from rdma_dp.nodes import changed
-
 from tests import nics
 
 MACHINES = ["h20", "cx7", "dual-port", "vfs", "rxe", "efa", "irdma", "multi-plane"]

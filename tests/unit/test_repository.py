@@ -10,8 +10,8 @@ import subprocess
 from pathlib import Path
 
 import yaml
-from rdma_dp.version import VERSION
 
+from rdma_dp.version import VERSION
 from tests.tools import link_core
 
 CHECKOUT = Path(__file__).resolve().parents[2]

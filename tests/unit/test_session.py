@@ -12,13 +12,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
+
 from rdma_dp.api import deviceplugin_v1beta1_pb2 as pb
 from rdma_dp.kubelet_client import RegisterError
 from rdma_dp.kubelet_dir import Listing, SocketId
 from rdma_dp.latest import Latest
 from rdma_dp.logs import Log
 from rdma_dp.session import STREAM_TIMEOUT, EndpointError, Session, State, Stream, broken
-
 from tests.unit.virtual_time import now, run
 
 Answer = Callable[["Endpoint"], Awaitable[None]]
@@ -181,7 +181,7 @@ def test_a_lost_stream_leads_to_a_new_generation_within_a_second_but_not_at_once
             ended = now()
             await asyncio.sleep(1)
             assert it.connected
-            assert [name for _, name in world.registered] == ["generation-1", "generation-2"]
+            assert [name for _unused, name in world.registered] == ["generation-1", "generation-2"]
             assert 0.2 <= world.registered[1][0] - ended < 1
             assert world.endpoints[0].stopped
 
@@ -215,7 +215,7 @@ def test_a_new_kubelet_socket_ends_a_stream_that_is_still_live_before_it_registe
             world.start_kubelet()  # World.register fails if the old stream were still live
             await asyncio.sleep(0.001)
             assert it.connected
-            assert [name for _, name in world.registered] == ["generation-1", "generation-2"]
+            assert [name for _unused, name in world.registered] == ["generation-1", "generation-2"]
 
     run(scenario())
 
@@ -265,7 +265,7 @@ def test_a_socket_that_vanishes_before_the_stream_is_opened_is_replaced() -> Non
             world.endpoints[0].present = False
             world.listing.publish(Listing(world.listing.value.kubelet, frozenset({"kubelet.sock", "other.sock"})))
             await asyncio.sleep(1)
-            assert [name for _, name in world.registered] == ["generation-1", "generation-2"]
+            assert [name for _unused, name in world.registered] == ["generation-1", "generation-2"]
 
     run(scenario())
 
@@ -280,7 +280,7 @@ def test_refusals_are_retried_at_growing_intervals_and_logged_once_a_minute(capl
         return world
 
     world = run(scenario())
-    times = [when for when, _ in world.registered]
+    times = [when for when, _unused in world.registered]
     pauses = [round(after - before, 3) for before, after in itertools.pairwise(times)]
     assert pauses[:6] == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0]
     assert set(pauses[6:]) == {5.0}

@@ -10,6 +10,7 @@ import socket
 from pathlib import Path
 
 import pytest
+
 from rdma_dp.logs import Log
 from rdma_dp.sockets import SocketNames, SocketPathError, remove_leftovers
 
@@ -19,7 +20,7 @@ KUBELETS = Path("/var/lib/kubelet/device-plugins")
 @pytest.mark.parametrize("resource", ["rdma/hca", "a/b", f"{'p.' * 120}p/{'n' * 63}"])
 def test_names_fit_kubelets_directory_and_are_never_the_same(resource: str) -> None:
     names = SocketNames(KUBELETS)
-    found = [names.fresh(resource) for _ in range(1000)]
+    found = [names.fresh(resource) for _unused in range(1000)]
     assert len(set(found)) == 1000
     for name in found:
         assert len(f"{KUBELETS}/{name}") <= 107
@@ -82,7 +83,7 @@ async def test_a_socket_that_is_only_just_bound_is_spared(tmp_path: Path, monkey
     monkeypatch.chdir(tmp_path)
     here, name = Path(), "rdma-dp-rdma_hca-aaaaaa-1.sock"
     with bound(here / name) as starting:
-        cleaning = asyncio.create_task(remove_leftovers(here, lambda _: False, Log(), patience=0.05))
+        cleaning = asyncio.create_task(remove_leftovers(here, lambda _unused: False, Log(), patience=0.05))
         await asyncio.sleep(0)
         starting.listen()
         await cleaning

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rdma_dp.core import pools
 from rdma_dp.core.model import CharDevice, Config, HealthConfig, Nic, PoolConfig, Port, Snapshot
 from rdma_dp.logs import Log
@@ -21,7 +22,6 @@ from rdma_dp.metrics import Metrics
 from rdma_dp.source import ConfigError, Machine, Source
 from rdma_dp.sysfs_look import Look
 from rdma_dp.watched_file import WatchedFile
-
 from tests.unit.virtual_time import now, run
 
 POOL = PoolConfig("nic", mode="exclusive")
@@ -175,7 +175,7 @@ def test_the_picture_has_the_newest_port_state_whatever_the_verdict(file: Path) 
 def test_a_flapping_port_changes_nothing_for_kubelet(file: Path) -> None:
     async def scenario() -> None:
         async with followed(World(file)) as world:
-            for _ in range(50):
+            for _unused in range(50):
                 world.states[1] = "DOWN" if world.states[1] == "ACTIVE" else "ACTIVE"
                 await asyncio.sleep(1)
                 assert world.healthy() == ["1", "2"]

@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+
 from rdma_dp import web
 from rdma_dp.logs import Log
 from rdma_dp.web import ListenError, Pages, WebServer

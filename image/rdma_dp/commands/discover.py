@@ -139,7 +139,7 @@ def _row(nic: Nic, picture: Picture | None) -> Row:
 
 def _rate(rate: str) -> str:
     """``400 Gb/sec (4X NDR)`` is ``400G``."""
-    amount, _, unit = rate.partition(" ")
+    amount, _unused, unit = rate.partition(" ")
     return amount + unit[:1] if amount else "?"
 
 

@@ -103,7 +103,7 @@ def check_together(entries: Sequence[Entry], report: Report) -> None:
             hint = "give each pool a name of its own, or select the NICs of both in one"
             report.add(place, f"{resource} is offered by configList[{resources[resource][1]}] already", hint)
         elif variable in variables:
-            other, _ = variables[variable]
+            other, _unused = variables[variable]
             message = f"{resource} and {other} share the environment variable {variable}"
             report.add(place, message, "choose names that differ by more than case, '-', '_', '.' and '/'")
         resources.setdefault(resource, place)

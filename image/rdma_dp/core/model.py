@@ -4,7 +4,8 @@
 """The immutable values that flow through the plugin, in the order in which they arise.
 
 ``config.parse`` yields a :class:`Config`, ``discovery.scan`` a :class:`Snapshot`; ``pools.compute`` makes a
-:class:`Picture` of the two, which ListAndWatch, Allocate, the metrics and the command line read. Nothing else keeps a copy.
+:class:`Picture` of the two, which ListAndWatch, Allocate, the metrics and the command line read. Nothing else keeps a
+copy.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def refuse_name(name: str) -> Optional[Refusal]:
     if not _NAME.fullmatch(name):
         hint = "letters, digits, '-', '_' and '.', with a letter or digit at both ends"
         if name.count("/") == 1 and all(name.split("/")):
-            prefix, _, rest = name.partition("/")
+            prefix, _unused, rest = name.partition("/")
             hint = f"write resourcePrefix: {prefix} and resourceName: {rest}"
         elif _NAME.fullmatch(name.strip("-_. ")):
             hint += f"; did you mean {name.strip('-_. ')!r}?"

@@ -37,7 +37,7 @@ def of_nic(root: str, own: Iterable[str]) -> Netdevs:
         if not master:
             continue
         if os.path.isdir(_path(root, master) + "/bonding"):
-            names += [master] + [member for member in _members(root, master) if not _has_rdma_device(root, member)]
+            names += [member for member in _members(root, master) if not _has_rdma_device(root, member)] + [master]
         elif not uplink and _carries_node_traffic(root, master) and not _is_representor(root, name):
             uplink = master
     return Netdevs(tuple(dict.fromkeys(names)), uplink)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from rdma_dp.core import config
 from rdma_dp.core.model import Config, HealthConfig, PoolConfig, Selectors
 

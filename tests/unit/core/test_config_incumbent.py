@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 import pytest
+
 from rdma_dp.core import config
 from rdma_dp.core.model import Selectors
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+
 from rdma_dp.core import config
 from rdma_dp.core.config_keys import FILE, HEALTH, POOL
 from rdma_dp.core.config_selectors import READERS as SELECTORS

@@ -193,6 +193,17 @@ def test_a_nic_under_a_bridge_is_left_out_by_default_and_one_in_a_vrf_is_not(bui
     assert found["mlx5_1"].default_excluded == ""
 
 
+def test_a_representor_under_a_bridge_speaks_for_another_function(build: Build) -> None:
+    """Switchdev: the PF's netdevs include one for each VF, and those belong into the switch."""
+    card = {"rdma_device": "mlx5_0", "pci_address": "0000:17:00.0", "netdevs": ["pf0vf0", "p0"], "master": "ovs-system"}
+    simulated = build(described(nics=[card], netdevs=[{"name": "ovs-system"}, {"name": "eth0", "bus": "virtio"}]))
+    assert "ovs-system" in scan(simulated).nics[0].default_excluded  # the uplink is in it, too
+    net = simulated.sys / "class/net"
+    (net / "pf0vf0/phys_port_name").write_text("pf0vf0\n")
+    (net / "p0/master").unlink()
+    assert scan(simulated).nics[0].default_excluded == ""
+
+
 def test_a_machine_without_rdma_is_empty_and_quiet(build: Build) -> None:
     assert scan(build("none")) == Snapshot()
 
@@ -332,6 +343,16 @@ def test_without_rdma_cm_the_nics_stay_and_one_warning_names_the_module(build: B
     assert snapshot.rdma_cm is None
     (warning,) = snapshot.warnings
     assert "modprobe rdma_ucm" in warning
+
+
+def test_soft_roce_on_a_virtual_netdev_is_no_containers_view(build: Build) -> None:
+    nic = {"rdma_device": "rxe0", "netdevs": ["veth0"]}
+    simulated = build(described(nics=[nic], netdevs=[]))
+    card = next((simulated.sys / "devices").glob("pci0000:00/*/virtio*/net/veth0"))
+    (card / "device").unlink()
+    assert scan(simulated).warnings == ()
+    (simulated.sys / "class/net/veth0").unlink()
+    assert "hostPath" in scan(simulated).warnings[0]
 
 
 def test_rdma_cm_without_node_is_reported(build: Build) -> None:

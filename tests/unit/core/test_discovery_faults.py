@@ -197,7 +197,7 @@ def test_a_scan_beside_changes_sees_only_states_that_a_kernel_has(simulated: nic
     reader = threading.Thread(target=look)
     reader.start()
     try:
-        for _ in range(4):
+        for _unused in range(4):
             simulated.set_port("mlx5_bond_0", 1, "DOWN")
             simulated.set_port("mlx5_bond_0", 1, "ACTIVE")
             simulated.remove_nic("rxe0")
@@ -255,7 +255,7 @@ def test_any_damage_to_the_tree_gives_the_same_valid_snapshot_twice(seed: int, c
     with nics.scratch() as place:
         simulated = nics.build(small_machine(), place / "machine")
         chance = random.Random(seed)
-        for _ in range(changes):
+        for _unused in range(changes):
             try:
                 mutate(place / "machine", chance)
             except OSError:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import pytest
+
 from rdma_dp.api import deviceplugin_v1beta1_pb2 as pb
 from rdma_dp.core import message_size
 

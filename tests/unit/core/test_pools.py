@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from rdma_dp.core import config, message_size, pools
 from rdma_dp.core.model import CharDevice, Config, Device, Nic, Picture, Pool, Port, Snapshot
 
@@ -262,7 +263,7 @@ def test_vanished_nic_stays_unhealthy_under_its_id_until_it_is_back() -> None:
     """DESIGN.md 7.4."""
     before = pools.compute(EXCLUSIVE, FOUR)
     without = machine(nic(0), nic(1), nic(2))
-    for _ in range(2):  # over any number of scans
+    for _unused in range(2):  # over any number of scans
         before = pools.compute(EXCLUSIVE, without, previous=before)
         assert [device.id for device in only(before).devices] == ids(FOUR.nics)
         assert [device.healthy for device in only(before).devices] == [True, True, True, False]

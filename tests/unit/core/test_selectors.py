@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from rdma_dp.core.model import Nic, Port, Selectors
 from rdma_dp.core.selectors import refusal
 

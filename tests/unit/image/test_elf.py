@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from imagebuild import elf
 
+from imagebuild import elf
 from tests.unit.image import elf_maker
 
 

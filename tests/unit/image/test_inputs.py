@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from imagebuild import bytecode, debian, source, wheels
 from imagebuild.errors import BuildError
 from imagebuild.packages import Package, field

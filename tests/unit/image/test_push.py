@@ -10,11 +10,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+
 from imagebuild import archive, push
 from imagebuild.cache import file_digest
 from imagebuild.errors import BuildError
 from imagebuild.tree import file
-
 from tests.unit.image.registry import Registry, serving
 
 pytestmark = pytest.mark.slow

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from imagebuild import cli, debian, elf
 from rdma_dp.version import VERSION
 

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import pytest
+
 from imagebuild.errors import BuildError
 from imagebuild.packages import Package
 from imagebuild.runtime import LIBRARIES, Python, compose, debian_python, refuse_unknown_libraries
 from imagebuild.tree import Entry, file, link
-
 from tests.unit.image import elf_maker
 
 PYTHON = debian_python("3.11")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from imagebuild.tree import directory, file, follow, link, merged_usr, read_directory, with_parents
 
 

@@ -32,7 +32,7 @@ def real_attributes(file: str) -> dict[str, str]:
     """Path below /sys to the text that was read there."""
     lines = (REAL / file).read_text().splitlines()
     pairs = (line.removeprefix("/sys/").partition("\t") for line in lines if line.startswith("/sys/"))
-    return {path: text for path, _, text in pairs}
+    return {path: text for path, _unused, text in pairs}
 
 
 def read(simulated: nics.Simulated, path: str) -> str:

@@ -28,7 +28,7 @@ class Roles:
     def value(
         self, role: str, expression: str, given: Mapping[str, Any] | None = None, facts: Mapping[str, Any] | None = None
     ) -> Any:
-        """What Ansible makes of ``expression`` in the role, with the variables that a user gave and the facts of earlier tasks."""
+        """The value of ``expression`` in the role; ``given`` is what a user set, ``facts`` what earlier tasks left."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         request = {"role": role, "expression": expression, "given": given or {}, "facts": facts or {}}

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 import yaml
-from rdma_dp.core import config
 
+from rdma_dp.core import config
 from tests.unit.roles.conftest import Roles
 
 IMAGE = "registry.example/rdma-dp:0.1.0"
@@ -83,7 +83,7 @@ class TestDefaults:
         assert paths == {"kubelet": "/var/lib/kubelet/device-plugins", "sys": "/sys", "dev": "/dev"}
 
     def test_config_reaches_a_running_pod(self, render: Render) -> None:
-        """Kubelet updates ConfigMap volumes, but not those mounted by subPath; and nothing in the template rolls the pods."""
+        """Kubelet updates ConfigMap volumes, unless mounted by subPath; and nothing in the template rolls the pods."""
         (mount,) = (mount for mount in container(render())["volumeMounts"] if mount["name"] == "config")
         assert mount == {"name": "config", "mountPath": "/etc/rdma-dp", "readOnly": True}
         other = render(device_plugin_profiles={"shared": {"config": {"configList": [{**POOL, "rdmaHcaMax": 5}]}}})

@@ -1,7 +1,7 @@
 # Copyright (c) lingjun.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Evaluates expressions with a role's defaults and vars, as Ansible does: one JSON request a line in, one JSON answer a line out.
+"""Evaluates expressions with a role's defaults and vars, as Ansible does. One JSON request a line in, one answer out.
 
 A process of its own, because Ansible's collection loader changes how the whole interpreter imports.
 """
@@ -21,7 +21,7 @@ ROLES = Path(__file__).resolve().parents[3] / "roles"
 
 
 def evaluate(loader: DataLoader, role: str, given: dict[str, Any], facts: dict[str, Any], expression: str) -> Any:
-    """The value of ``expression``; ``given`` is what a user sets in the inventory, ``facts`` what tasks registered before."""
+    """The value of ``expression``; ``given`` is what a user set, ``facts`` what earlier tasks left."""
     path = ROLES / role
     variables: dict[str, Any] = {
         "ansible_search_path": [str(path)],

@@ -39,7 +39,7 @@ def test_version_two_has_one_hierarchy() -> None:
 
 def test_no_cgroups_is_an_error_of_its_own() -> None:
     with pytest.raises(SandboxError, match="No cgroup hierarchy"):
-        _ = parse_hierarchies("25 30 0:22 / /sys rw - sysfs sysfs rw\n").tracker
+        _unused = parse_hierarchies("25 30 0:22 / /sys rw - sysfs sysfs rw\n").tracker
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ PORTS = Ports(6443, 10257, 10259)
 
 
 def flags(arguments: list[str]) -> dict[str, str]:
-    return {name: value for name, _, value in (argument.partition("=") for argument in arguments)}
+    return {name: value for name, _unused, value in (argument.partition("=") for argument in arguments)}
 
 
 def test_the_api_server_authorizes_checks_kubelets_and_listens_on_the_bridge_only() -> None:

@@ -154,7 +154,7 @@ def test_only_what_is_missing_is_built(found: Path, monkeypatch: pytest.MonkeyPa
         asked.append(packages)
         program(target / "kubelet", "built")
 
-    monkeypatch.setattr(golang, "provide", lambda *_: Path("/go"))
+    monkeypatch.setattr(golang, "provide", lambda *_unused: Path("/go"))
     monkeypatch.setattr(golang, "build", build)
     built = provide(SILENT)
     assert asked == [{"kubelet": "k8s.io/kubernetes/cmd/kubelet"}]
@@ -174,7 +174,7 @@ def test_a_build_that_fails_leaves_nothing_in_the_cache(found: Path, monkeypatch
         (target / "server").write_text("half")
         raise SandboxError("`go build` failed")
 
-    monkeypatch.setattr(golang, "provide", lambda *_: Path("/go"))
+    monkeypatch.setattr(golang, "provide", lambda *_unused: Path("/go"))
     monkeypatch.setattr(golang, "build", build)
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     with pytest.raises(SandboxError, match="go build"):
