@@ -34,6 +34,7 @@ def test_scenario(scenario: str, empty: Kube) -> None:
         stderr=subprocess.STDOUT,
         text=True,
         timeout=600,
+        check=False,
     )
     print(done.stdout)
     assert done.returncode == 0, done.stdout[-4000:]

@@ -109,7 +109,10 @@ def test_nic_that_vanishes_and_comes_back(installed: Kube, cluster: Sandbox) -> 
     """Shared mode: 1,000 devices stay as long as one NIC is left, none when the last is gone, all when one is back."""
     nics = cluster.node("node-b").nics
     names = ["mlx5_bond_0", "mlx5_bond_1", "mlx5_bond_2", "mlx5_bond_3"]
-    allocatable = lambda: installed.allocatable()["node-b"]  # noqa: E731
+
+    def allocatable() -> str | None:
+        return installed.allocatable()["node-b"]
+
     try:
         for name in names[:3]:
             nics.remove_nic(name)

@@ -68,7 +68,7 @@ class Kube:
     def run(self, *arguments: str, stdin: str | None = None) -> str:
         """Standard output of ``kubectl arguments``; raises CalledProcessError with the message in ``stderr``."""
         command = [str(BIN / "kubectl"), f"--kubeconfig={self.kubeconfig}", *arguments]
-        done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=120, check=False)
         if done.returncode:
             raise RuntimeError(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
         return done.stdout
@@ -147,6 +147,7 @@ class Playbooks:
             stderr=subprocess.STDOUT,
             text=True,
             timeout=600,
+            check=False,
         )
         run = PlaybookRun(done.returncode, done.stdout, time.monotonic() - started)
         print(f"$ ansible-playbook {playbook} {' '.join(arguments)}  # rc {run.rc}, {run.seconds:.1f} s\n{run.output}")

@@ -48,7 +48,9 @@ def run(
         {"input": stdin.encode()} if isinstance(stdin, str) else {"stdin": stdin or subprocess.DEVNULL}
     )
     try:
-        done = subprocess.run(argv, capture_output=True, timeout=timeout, env=env or environment(), **source)
+        done = subprocess.run(
+            argv, capture_output=True, timeout=timeout, env=env or environment(), check=False, **source
+        )
     except FileNotFoundError:
         raise SandboxError(f"The program {argv[0]} is missing. {INSTALL}") from None
     except subprocess.TimeoutExpired:

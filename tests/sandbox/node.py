@@ -61,6 +61,7 @@ class Node:
             errors="replace",
             timeout=timeout,
             env=environment(),
+            check=False,
         )
 
     def enter(self) -> list[str]:

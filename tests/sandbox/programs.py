@@ -96,7 +96,7 @@ def cache_key(source: Source, machine: str) -> str:
     return f"{source.name}-{source.version}-{machine}-{digest.hexdigest()[:10]}"
 
 
-def cache_directory(environment: Mapping[str, str] = os.environ) -> Path:
+def cache_directory(environment: Mapping[str, str]) -> Path:
     """The user's cache directory for this project (XDG base directory specification)."""
     base = environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME") or os.path.expanduser("~"), ".cache")
     return Path(base) / "lingjun-rdma"
@@ -118,7 +118,7 @@ def provide(progress: Progress) -> Programs:
     """
     found: dict[str, Path] = {}
     for source in sources():
-        directory = cache_directory() / cache_key(source, platform.machine())
+        directory = cache_directory(os.environ) / cache_key(source, platform.machine())
         for name in source.packages:
             path = _existing(name, source.version, directory)
             if path is not None:

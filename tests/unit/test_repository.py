@@ -64,5 +64,6 @@ def test_no_tracked_file_names_a_path_of_a_developers_machine() -> None:
         cwd=CHECKOUT,
         capture_output=True,
         text=True,
+        check=False,
     )
     assert found.returncode == 1, f"{found.stdout}{found.stderr}"

@@ -73,7 +73,7 @@ class World:
 
     def _scan(self) -> Snapshot:
         self.scans.append(now())
-        if self.scan_error:
+        if isinstance(self.scan_error, OSError):
             raise self.scan_error
         return Snapshot(tuple(nic(number, state) for number, state in sorted(self.states.items())))
 
