@@ -369,6 +369,7 @@ def report(facts: Facts, findings: Sequence[Finding]) -> str:
     lines += _section("Environment", [f"{key}={value}" for key, value in sorted(facts.environment.items())])
     lines += _section("GIDs", _gid_lines(facts))
     own = set(facts.interfaces) <= {"lo", "eth0", "tunl0", "sit0", "ip6tnl0"}
+    capabilities = [name if name in facts.capabilities else f"no {name}" for name in CAPABILITIES]
     lines += _section(
         "Container",
         [
@@ -376,7 +377,7 @@ def report(facts: Facts, findings: Sequence[Finding]) -> str:
             f"({'own IP, as it seems' if own else 'host network, as it seems'})",
             f"/dev/shm       {facts.shm_type or 'not mounted'}, {_size(facts.shm_size)}",
             f"memlock limit  {_size(facts.memlock)}",
-            f"capabilities   {', '.join(facts.capabilities) or 'none'} of {', '.join(CAPABILITIES)}; user {facts.user}",
+            f"capabilities   {', '.join(capabilities)}; user {facts.user}",
         ],
     )
     lines += [f"{'WARNING' if finding.severity == WARN else 'MISSING'}: {finding.message}." for finding in findings]

@@ -15,6 +15,8 @@ def test_both_jobs_complete_and_their_logs_show_the_nics(installed: Kube, playbo
     assert run.output.count("RDMA test: PASSED") == 2
     assert "rdma-hostnetwork-test" in run.output
     assert "rdma-non-hostnetwork-test" in run.output
+    # The routable GID of each node's first NIC, as the simulated machines have them.
+    assert "mlx5_bond_0 port 1 GID 3   fd00:4c4a:" in run.output
     # Every NIC of the node the Job ran on, by name: 8 on the b300 machine, 4 on the h20.
     for names in re.findall(r"PASSED \(\d+ NICs?: ([^)]*)\)", run.output):
         assert names.split(", ") in (
