@@ -47,7 +47,7 @@ class World:
         self.config: Config | ConfigError = CONFIG
         self.states = {1: "ACTIVE", 2: "ACTIVE"}  # NIC number -> port state
         self.scans: list[float] = []
-        self.scan_error: OSError | None = None
+        self.scan_errors: list[OSError] = []
         self.worker = Worker()
         machine = Machine(self._load, self._scan, self._look, pools.compute)
         self.metrics = Metrics()
@@ -73,8 +73,8 @@ class World:
 
     def _scan(self) -> Snapshot:
         self.scans.append(now())
-        if isinstance(self.scan_error, OSError):
-            raise self.scan_error
+        for error in self.scan_errors:
+            raise error
         return Snapshot(tuple(nic(number, state) for number, state in sorted(self.states.items())))
 
     def _look(self) -> Look:
@@ -200,12 +200,12 @@ def test_a_rescan_that_is_asked_for_begins_after_the_question(file: Path) -> Non
 def test_nics_that_cannot_be_read_keep_what_was_found(file: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         async with followed(World(file)) as world:
-            world.scan_error = FileNotFoundError(2, "no sysfs is mounted there", "/sys")
+            world.scan_errors = [FileNotFoundError(2, "no sysfs is mounted there", "/sys")]
             world.states.clear()
             await asyncio.sleep(30)
             assert world.all() == ["1", "2"]
             assert world.sample("rdma_dp_scans_total", result="error") > 1
-            world.scan_error, world.states = None, {1: "ACTIVE"}
+            world.scan_errors, world.states = [], {1: "ACTIVE"}
             await asyncio.sleep(2)
             assert world.healthy() == ["1"]
 
