@@ -20,13 +20,11 @@ from tests.sandbox import Sandbox
 NODES = {"node-a": "b300", "node-b": "h20"}
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests of this folder share one cluster, so one worker runs them, in order."""
+    """Each of them may start the cluster and run several playbooks."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("cluster"))
             item.add_marker(pytest.mark.timeout(900))
 
 
