@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from rdma_dp import config_file
 from rdma_dp.core import config
 from tests.unit.roles.conftest import Roles
 
@@ -199,6 +200,14 @@ class TestSettings:
         assert container(objects)["args"][-1] == f"--log-level={nasty}"
         written = yaml.safe_load(objects["ConfigMap/rdma-dp-shared"]["data"]["config.yaml"])
         assert written["configList"][0]["selectors"]["ifNames"] == [nasty]
+
+    @pytest.mark.parametrize("device_id", ["16e2", "0089", "10e5", "1e36", "0017", "107f"])
+    def test_plugin_reads_the_ids_that_the_inventory_gives(self, render: Render, device_id: str) -> None:
+        """With the plugin's own reader, which refuses what some readers of YAML take for a number."""
+        pool = {**POOL, "selectors": {"vendors": ["14e4"], "deviceIDs": [device_id]}}
+        objects = render(device_plugin_profiles={"shared": {"config": {"configList": [pool]}}})
+        (parsed,) = config_file.parse_text(objects["ConfigMap/rdma-dp-shared"]["data"]["config.yaml"]).pools
+        assert (parsed.selectors.vendors, parsed.selectors.device_ids) == (("14e4",), (device_id,))
 
     def test_resource_name(self, render: Render) -> None:
         objects = render(lingjun_rdma_resource_name="example.com/rdma.nic")
