@@ -33,6 +33,6 @@ def machine(options: ServeOptions) -> Machine:
         # A scan never fails; but without the mount it would find that all NICs have gone.
         if not (options.sysfs / "class").is_dir():
             raise FileNotFoundError(errno.ENOENT, "no sysfs is mounted there", str(options.sysfs))
-        return discovery.scan(options.sysfs, options.dev)
+        return discovery.scan(options.sysfs, options.dev, all_gids=False)  # nothing that is served depends on them
 
     return Machine(load, scan, lambda: sysfs_look.look(options.sysfs, options.dev), pools.compute)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from typing import Dict, List, Sequence, Tuple, Union
+from typing import Dict, Iterator, Sequence, Tuple, Union
 
 from . import sysfs
 from .model import Gid, Port
@@ -22,16 +22,19 @@ _GID_TYPES = {
 }
 _GID = re.compile(r"[0-9a-f]{4}(:[0-9a-f]{4}){7}")
 _GID_SIZE = 64  # bytes; 40 are used
-_EMPTY_RUN = 64  # slots
 _EMPTY_GID = b"0000:0000:0000:0000:0000:0000:0000:0000"
 _STATE = re.compile(r"(?:\d+: ?)?([A-Za-z][A-Za-z_ /<>-]{0,39})")
 _LONGEST_RATE = 64
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
-def read_ports(device_path: str) -> Tuple[Port, ...]:
-    """All ports of the device, by number. Numbers may have gaps (switchdev: one port per representor)."""
-    return tuple(_port(device_path + "/ports/" + str(number), number) for number in _numbers(device_path + "/ports"))
+def read_ports(device_path: str, all_gids: bool = True) -> Tuple[Port, ...]:
+    """All ports of the device, by number. Numbers may have gaps (switchdev: one port per representor).
+
+    With `all_gids` false, of each port only the first GID: it tells the port's netdev, and that there are GIDs at all.
+    """
+    path = device_path + "/ports"
+    return tuple(_port(path + "/" + str(number), number, all_gids) for number in _numbers(path))
 
 
 def read_states(device_path: str) -> Dict[int, str]:
@@ -40,7 +43,7 @@ def read_states(device_path: str) -> Dict[int, str]:
     return {number: _state(ports + "/" + str(number) + "/state") for number in _numbers(ports)}
 
 
-def _port(path: str, number: int) -> Port:
+def _port(path: str, number: int, all_gids: bool) -> Port:
     layer = _LINK_LAYERS.get(sysfs.read_text(path + "/link_layer"), "")
     return Port(
         number=number,
@@ -48,7 +51,7 @@ def _port(path: str, number: int) -> Port:
         phys_state=_state(path + "/phys_state"),
         link_layer=layer,
         rate=sysfs.read_text(path + "/rate")[:_LONGEST_RATE],
-        gids=_gids(path, layer),
+        gids=_gids(path, layer, all_gids),
     )
 
 
@@ -67,37 +70,33 @@ def _numbers(path: Union[str, int]) -> Sequence[int]:
     return sorted(int(name) for name in names if _NUMBER.fullmatch(name))
 
 
-def _gids(port_path: str, link_layer: str) -> Tuple[Gid, ...]:
+def _gids(port_path: str, link_layer: str, all_gids: bool) -> Tuple[Gid, ...]:
     attributes = port_path + "/gid_attrs"
     found = []
-    for index, gid in _filled_slots(port_path + "/gids"):
+    for index, gid in itertools.islice(_filled_slots(port_path + "/gids"), None if all_gids else 1):
         written = sysfs.read_text(attributes + "/types/" + str(index))
         netdev = sysfs.read_text(attributes + "/ndevs/" + str(index))
         found.append(Gid(index, gid, _GID_TYPES.get((written, link_layer), ""), netdev))
     return tuple(found)
 
 
-def _filled_slots(path: str) -> List[Tuple[int, str]]:
-    """Index and GID of each filled slot, by index.
+def _filled_slots(path: str) -> Iterator[Tuple[int, str]]:
+    """Index and GID of each filled slot, by index, read as far as they are asked for.
 
-    Slots fill and empty in any order, so an empty one ends nothing. But the kernel always fills the first free one, so
-    a long run of empty slots is the end of what is in use: a filled one behind it would mean that the port had more
-    GIDs than the run is long, and lost exactly these. GID tables are by far the most that a scan reads (256 slots a
-    port on RoCE), hence this limit, and calls without wrapper, relative to the directory.
+    Slots fill and empty in any order, so that empty ones end nothing, however many. GID tables are by far the most
+    that a scan reads (256 slots a port on RoCE), hence calls without wrapper, relative to the directory.
     """
     try:
         directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
-        return []
-    flags, found, last_filled, size = sysfs.READ_FLAGS, [], -1, -1
+        return
+    flags, size = sysfs.READ_FLAGS, -1
     try:
         for index in itertools.count():
-            if index - last_filled > _EMPTY_RUN:
-                break
             try:
                 file = os.open(str(index), flags, dir_fd=directory)
             except OSError:
-                if size < 0:  # listing a whole table takes long, and most are not read to their end
+                if size < 0:  # listing a whole table takes long, and most are read without
                     size = max(_numbers(directory), default=0)
                 if index > size:
                     break
@@ -109,8 +108,8 @@ def _filled_slots(path: str) -> List[Tuple[int, str]]:
             finally:
                 os.close(file)
             if data[:39] != _EMPTY_GID:
-                found.append((index, sysfs.first_line(data).lower()))
-                last_filled = index
+                gid = sysfs.first_line(data).lower()
+                if _GID.fullmatch(gid):
+                    yield index, gid
     finally:
         os.close(directory)
-    return [(index, gid) for index, gid in found if _GID.fullmatch(gid)]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -73,6 +74,36 @@ def test_gids_have_index_type_and_netdev(build: Build) -> None:
 def test_cards_in_other_pci_domains_have_their_own_ids(build: Build) -> None:
     snapshot = scan(build("h20"))
     assert [nic.id for nic in snapshot.nics] == ["0000:7f:00.0", "0000:c7:00.0", "0001:08:00.0", "0001:a2:00.0"]
+
+
+def test_pci_domains_can_have_more_than_four_digits(build: Build) -> None:
+    """Behind a VMD controller, domains start at 0x10000 (drivers/pci/controller/vmd.c)."""
+    (nic,) = scan(build(described(nics=[{"rdma_device": "mlx5_0", "pci_address": "10000:01:00.0"}]))).nics
+    assert (nic.id, nic.pci_address, nic.vendor) == ("10000:01:00.0", "10000:01:00.0", "15b3")
+
+
+def test_what_pods_have_on_top_of_a_nic_does_not_name_it(build: Build) -> None:
+    """A pod's macvlan fills rows of the NIC's table, under the name that it has in the pod."""
+    simulated = build("cx7")
+    before = scan(simulated).nics[0]
+    port = simulated.sys / f"class/infiniband/{before.rdma_device}/ports/1"
+    (port / "gids/9").write_text("fd00:0000:0000:0000:0000:0000:0000:0009\n")
+    (port / "gid_attrs/types/9").write_text("RoCE v2\n")
+    (port / "gid_attrs/ndevs/9").write_text("net1\n")
+    after = scan(simulated).nics[0]
+    assert (after.ports[0].gids[-1].index, after.ports[0].gids[-1].netdev) == (9, "net1")
+    assert after.netdevs == before.netdevs
+
+
+@pytest.mark.parametrize("machine", ["b300", "erdma", "multi-plane", "39-bf2-dpu-switchdev-ports-1-2-67-and-sf"])
+def test_without_all_gids_only_gids_are_left_out(build: Build, machine: str) -> None:
+    simulated = build(machine)
+    everything, short = scan(simulated), discovery.scan(simulated.sys, simulated.dev, all_gids=False)
+    cut = [
+        dataclasses.replace(nic, ports=tuple(dataclasses.replace(port, gids=port.gids[:1]) for port in nic.ports))
+        for nic in everything.nics
+    ]
+    assert short == dataclasses.replace(everything, nics=tuple(cut))
 
 
 def test_on_an_ipv4_network_every_routable_gid_is_mapped(build: Build) -> None:
