@@ -50,6 +50,12 @@ class _Draft:
         return bool(self.facts.get("aux_device"))
 
     @property
+    def switch_id(self) -> str:
+        """Of a function in switchdev mode, as the driver makes it: the system image GUID."""
+        guid = str(self.facts.get("sys_image_guid") or gids.made_up_guid(str(self.address), self.index))
+        return guid.replace(":", "") if self.facts.get("representors") is not None else ""
+
+    @property
     def port_facts(self) -> list[Mapping[str, Any]]:
         return self.facts.get("ports") or [{"port": 1}]
 
@@ -256,6 +262,15 @@ def _netdevs(drafts: list[_Draft], facts: Mapping[str, Any]) -> tuple[Netdev, ..
                 master=draft.bond or draft.facts.get("master") or "",
                 dev_port=0 if draft.is_lag else position,
                 phys_port_name=f"p{address.function}" if draft.driver == "mlx5_core" and not infiniband else "",
+                phys_switch_id=draft.switch_id,
+            )
+        for name, port_name in () if facts.get("pod_view") else (draft.facts.get("representors") or {}).items():
+            found[name] = Netdev(
+                name=name,
+                mac=gids.mac(name),
+                function=str(draft.address),
+                phys_port_name=port_name,
+                phys_switch_id=draft.switch_id,
             )
         if draft.bond and not facts.get("pod_view"):
             found[draft.bond] = Netdev(name=draft.bond, mac=gids.mac(draft.bond), is_bond=True)
@@ -308,7 +323,7 @@ def _port(draft: _Draft, guid: str, facts: Mapping[str, Any]) -> Port:
         link_layer=layer,
         rate=_rate(facts.get("rate"), profile),
         gids=gids.table(
-            facts.get("gids"),
+            [] if draft.switch_id else facts.get("gids"),  # no RoCE on a function in switchdev mode
             guid=guid,
             infiniband=infiniband,
             netdev=facts.get("netdev") or draft.bond or next(iter(draft.netdevs), ""),

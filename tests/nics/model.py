@@ -40,6 +40,7 @@ class Netdev:
     is_bond: bool = False
     dev_port: int = 0
     phys_port_name: str = ""
+    phys_switch_id: str = ""
     speed: int = 100_000  # Mb/s
 
 

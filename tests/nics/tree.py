@@ -245,6 +245,8 @@ def _netdev(build: _Builder, netdev: Netdev, paths: dict[str, str], index: int) 
     )
     if netdev.phys_port_name:
         build.file(f"{path}/phys_port_name", netdev.phys_port_name)
+    if netdev.phys_switch_id:
+        build.file(f"{path}/phys_switch_id", netdev.phys_switch_id)
     build.link(f"{path}/subsystem", "sys/class/net")
     build.link(f"sys/class/net/{netdev.name}", path)
     if netdev.function or netdev.bus:

@@ -80,7 +80,7 @@ def _read(root: str, path: str, name: str, nodes: CharDevices, all_gids: bool) -
         driver=link_name(function.path + "/driver") if function else _software_driver(path, name),
         numa_node=pci.numa_node(function) if function else None,
         function=function.kind if function else "",
-        netdevs=tuple(dict.fromkeys((*nic_netdevs.names, *of_gids))),
+        netdevs=netdevs.without_representors(root, (*nic_netdevs.names, *of_gids)),
         ports=nic_ports,
         char_devices=tuple(sorted(devices, key=_char_device_order)),
         reasons=_reasons(devices, nodes),
@@ -90,6 +90,7 @@ def _read(root: str, path: str, name: str, nodes: CharDevices, all_gids: bool) -
         stable_name=pci.stable_name(function) if function else "",
         own_netdevs=own,
         uplink=nic_netdevs.uplink,
+        switchdev=netdevs.in_switchdev_mode(root, own),
         software=function is None and not os.path.lexists(path + "/device"),
         manages_nvswitch=exclusions.manages_nvswitch(nic, function),
     )

@@ -25,6 +25,7 @@ class Candidate:
     stable_name: str  # of its PCI function; "" for a device without
     own_netdevs: Tuple[str, ...]  # without bonds and what GIDs name
     uplink: str  # the netdev of the node itself that uses this NIC, "" for none
+    switchdev: bool  # its card is in switchdev mode
     software: bool
     manages_nvswitch: bool
     smi: bool = False
@@ -65,11 +66,18 @@ def reasons(candidates: Sequence[Candidate], functions: Sequence[pci.NetworkFunc
             found[nic.rdma_device] = "it manages the machine's NVSwitches (SW_MNG in its VPD)"
         elif efa and nic.vendor == drivers.NVIDIA and nic.link_layer == "infiniband":
             found[nic.rdma_device] = "it is an NVLink controller: machines with EFA have no InfiniBand network"
+        elif candidate.switchdev and not _has_gids(nic):
+            found[nic.rdma_device] = "its card is in switchdev mode, where it has no GIDs: only its SFs and VFs do RoCE"
         elif candidate.uplink:
             found[nic.rdma_device] = f"its netdev is part of {candidate.uplink}, which carries the node's own traffic"
         elif candidate.software and hardware:
             found[nic.rdma_device] = "it is RDMA in software, on a machine with RDMA hardware"
     return found
+
+
+def _has_gids(nic: Nic) -> bool:
+    """True for a device that could do RoCE, and for any other than Ethernet."""
+    return nic.link_layer != "ether" or any(port.gids for port in nic.ports)
 
 
 def _has_issm(candidate: Candidate) -> bool:

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The netdevs of a NIC: its functions' own, the bond over them, and the bond's other ports.
 
-Alternative names (``ip link property add altname``) are known to netlink only, never to sysfs; here a netdev has the
-one name that /sys/class/net shows.
+Alternative names (``ip link property add altname``) are known to netlink only, never to sysfs, so that no selector can
+match them; here a netdev has the one name that /sys/class/net shows, of at most 15 characters.
 """
 
 from __future__ import annotations
@@ -29,18 +29,35 @@ class Netdevs:
 
 
 def of_nic(root: str, own: Iterable[str]) -> Netdevs:
-    """The netdevs that belong to a NIC whose functions' own netdevs are `own`, those first."""
-    names = list(own)
+    """The netdevs that belong to a NIC whose functions' own netdevs are `own`: the bond over them first, which is what
+    operators know the NIC by.
+    """
+    own = tuple(own)
+    bonds: List[str] = []
+    members: List[str] = []
     uplink = ""
-    for name in tuple(names):
-        master = sysfs.link_name(_path(root, name) + "/master")
-        if not master:
-            continue
+    for name in own:
+        master = _master(root, name)
         if os.path.isdir(_path(root, master) + "/bonding"):
-            names += [member for member in _members(root, master) if not _has_rdma_device(root, member)] + [master]
-        elif not uplink and _carries_node_traffic(root, master) and not _is_representor(root, name):
+            bonds.append(master)
+            members += [member for member in _members(root, master) if not _has_rdma_device(root, member)]
+            master = _master(root, master)
+        if master and not uplink and _carries_node_traffic(root, master) and not _is_representor(root, name):
             uplink = master
-    return Netdevs(tuple(dict.fromkeys(names)), uplink)
+    return Netdevs(tuple(dict.fromkeys((*bonds, *own, *members))), uplink)
+
+
+def without_representors(root: str, names: Iterable[str]) -> Tuple[str, ...]:
+    """The names once each, without the netdevs that stand for another function: who selects these means that one."""
+    return tuple(name for name in dict.fromkeys(names) if not _is_representor(root, name))
+
+
+def in_switchdev_mode(root: str, own: Iterable[str]) -> bool:
+    """True for a function that is a switch to its VFs and SFs: its netdevs are ports of a switch with an ID.
+
+    An ordinary NIC's phys_switch_id answers EOPNOTSUPP, as do a VF's and an SF's.
+    """
+    return any(sysfs.read_text(_path(root, name) + "/phys_switch_id") for name in own)
 
 
 def any_hardware(root: str) -> bool:
@@ -55,6 +72,11 @@ def exists(root: str, name: str) -> bool:
 
 def _path(root: str, name: str) -> str:
     return root + "/class/net/" + name
+
+
+def _master(root: str, name: str) -> str:
+    """The netdev that it is part of, "" for none."""
+    return sysfs.link_name(_path(root, name) + "/master")
 
 
 def _members(root: str, bond: str) -> List[str]:

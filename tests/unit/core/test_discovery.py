@@ -50,7 +50,7 @@ def test_a_lag_card_is_one_nic_with_the_bond_and_both_ports(build: Build) -> Non
     assert [nic.numa_node for nic in snapshot.nics] == [0, 0, 0, 0, 1, 1, 1, 1]
     first = snapshot.nics[0]
     assert (first.id, first.pci_address) == ("0000:18:00.0", "0000:18:00.0")
-    assert set(first.netdevs) == {"bond0", "rdma0_p0", "rdma0_p1"}
+    assert first.netdevs == ("bond0", "rdma0_p0", "rdma0_p1")
     assert (first.vendor, first.device_id, first.driver, first.function) == ("15b3", "1023", "mlx5_core", "pf")
     assert first.usable
     assert first.default_excluded == ""
@@ -222,6 +222,26 @@ def test_a_nic_under_a_bridge_is_left_out_by_default_and_one_in_a_vrf_is_not(bui
     found = by_name(scan(simulated))
     assert "br0" in found["mlx5_0"].default_excluded
     assert found["mlx5_1"].default_excluded == ""
+
+
+def test_a_nic_whose_bond_is_under_a_bridge_is_left_out_by_default_too(build: Build) -> None:
+    simulated = build("h20")
+    net = simulated.sys / "class/net"
+    bridge = simulated.sys / "devices/virtual/net/br0"
+    (bridge / "bridge").mkdir(parents=True)
+    (net / "br0").symlink_to("../../devices/virtual/net/br0")
+    (net / "bond0/master").symlink_to("../br0")
+    found = by_name(scan(simulated))
+    assert "br0" in found["mlx5_bond_0"].default_excluded
+    assert set(found["mlx5_bond_0"].netdevs) == {"bond0", "reth0", "reth1"}
+    assert found["mlx5_bond_1"].default_excluded == ""
+
+
+def test_a_card_in_switchdev_mode_with_gids_is_a_nic(build: Build) -> None:
+    """That a netdev is a port of a switch does not keep it from RoCE on every card."""
+    simulated = build("cx7")
+    (simulated.sys / "class/net/enp23s0np0/phys_switch_id").write_text("a0b4c60300001234\n")
+    assert scan(simulated).nics[0].default_excluded == ""
 
 
 def test_a_representor_under_a_bridge_speaks_for_another_function(build: Build) -> None:

@@ -14,13 +14,15 @@ from typing import Any
 
 import pytest
 
-from rdma_dp.core import discovery
-from rdma_dp.core.model import Nic, Snapshot
+from rdma_dp.core import config, discovery, pools, selectors
+from rdma_dp.core.model import Nic, Pool, Selectors, Snapshot
 from tests import nics
 from tests.nics import library
 
 CAPTURES = Path(library.__file__).parent / "captures"
 NAMES = sorted(path.stem for path in CAPTURES.glob("*.json"))
+# By the note of 39, these netdevs that a tool shows for the PFs stand for SFs.
+REPRESENTORS = {"en3f0pf0sf0", "en3f1pf1sf0"}
 LINK_LAYERS = {"Ethernet": "ether", "InfiniBand": "infiniband"}
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="device nodes can be made by root only")
 
@@ -47,6 +49,13 @@ def by_name(snapshot: Snapshot) -> dict[str, Nic]:
     return {nic.rdma_device: nic for nic in snapshot.nics}
 
 
+def pool(snapshot: Snapshot, mode: str, **wanted: list[str]) -> Pool:
+    """What a pool of that mode with these selectors offers on the machine."""
+    written = {"configList": [{"resourceName": "hca", "mode": mode, "selectors": wanted}]}
+    (offered,) = pools.compute(config.parse(written), snapshot).pools
+    return offered
+
+
 def stated_nics(name: str) -> list[Mapping[str, Any]]:
     """Those of the capture that show an RDMA device."""
     facts = json.loads((CAPTURES / f"{name}.json").read_text())["facts"]
@@ -70,7 +79,7 @@ def test_what_a_capture_states_is_found(scan: Scan, name: str) -> None:
             assert nic.numa_node == (stated["numa_node"] if stated["numa_node"] >= 0 else None)
         if stated.get("uverbs"):
             assert stated["uverbs"] in [device.name for device in nic.char_devices]
-        assert set(stated.get("netdevs") or []) <= set(nic.netdevs)
+        assert set(stated.get("netdevs") or []) - REPRESENTORS <= set(nic.netdevs)
         assert stated.get("bond") in (None, *nic.netdevs)
         check_ports(nic, stated.get("ports") or [])
     assert len({nic.id for nic in snapshot.nics}) == len(snapshot.nics)
@@ -94,8 +103,15 @@ def check_ports(nic: Nic, stated_ports: list[Mapping[str, Any]]) -> None:
 
 
 # Left out of pools unless named, by the notes: 16 the accelerated-networking uplink, 21 the NVSwitches' functions,
-# 32 soft iWARP for boot storage beside hardware. Everything else that was captured is a NIC for pods.
-LEFT_OUT = {"16": {"mlx5_an0"}, "21": {"mlx5_8", "mlx5_9", "mlx5_10", "mlx5_11"}, "32": {"siw_eth0"}}
+# 32 soft iWARP for boot storage beside hardware, 39 and 44 PFs in switchdev mode. Everything else that was captured is
+# a NIC for pods.
+LEFT_OUT = {
+    "16": {"mlx5_an0"},
+    "21": {"mlx5_8", "mlx5_9", "mlx5_10", "mlx5_11"},
+    "32": {"siw_eth0"},
+    "39": {"mlx5_0", "mlx5_1"},
+    "44": {"rocep6s0f1"},
+}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -126,6 +142,16 @@ def test_01_eight_functions_are_four_nics_in_two_domains(scan: Scan) -> None:
 
 def test_02_the_storage_dpus_function_is_no_nic(scan: Scan) -> None:
     assert "0000:2c:00.0" not in [nic.pci_address for nic in scan("02").nics]
+
+
+def test_04_nics_in_pairs_are_each_offered_once_with_their_node(scan: Scan) -> None:
+    """Which of a pair a pod gets is kubelet's choice by device, so that neither stays idle."""
+    devices = pool(scan("04"), "exclusive", rdmaDevices=["*"]).devices
+    assert len({device.nic_ids for device in devices}) == 8
+    assert all(len(device.nic_ids) == 1 for device in devices)
+    node_of = {nic.id: nic.rdma_device for nic in scan("04").nics}
+    nodes = {node_of[device.nic_ids[0]]: device.numa_nodes for device in devices}
+    assert nodes == {f"mlx5_bond_{number}": (number // 4,) for number in range(8)}
 
 
 def test_05_the_port_guid_is_the_bonds_not_the_nodes(scan: Scan) -> None:
@@ -175,6 +201,17 @@ def test_14_pci_vendor_counts_not_the_verbs_one(scan: Scan) -> None:
     assert [found[name].ports[0].state for name in ("mlx5_0", "mlx5_12", "mlx5_1")] == ["DOWN", "DOWN", "ACTIVE"]
 
 
+def test_15_the_compute_fabric_is_found_by_its_link_type_not_by_its_place(scan: Scan) -> None:
+    """The first active device is the management card; its two ports are two NICs, each with one port numbered 1."""
+    names = [nic.rdma_device for nic in pool(scan("15"), "shared", linkTypes=["infiniband"]).nics]
+    assert "mlx5_2" in names
+    assert not {"mlx5_0", "mlx5_1"} & set(names)
+    found = by_name(scan("15"))
+    ports = [(port.number, port.state) for name in ("mlx5_0", "mlx5_1") for port in found[name].ports]
+    assert ports == [(1, "ACTIVE"), (1, "DOWN")]
+    assert found["mlx5_0"].id != found["mlx5_1"].id
+
+
 def test_16_renamed_devices_and_an_init_port(scan: Scan) -> None:
     found = by_name(scan("16"))
     assert len(found) == 9
@@ -194,6 +231,26 @@ def test_22_erdma_on_the_default_route_is_a_nic(scan: Scan) -> None:
     found = by_name(scan("22"))
     assert [found[name].netdevs for name in ("erdma_0", "erdma_1")] == [("eth0",), ("eth2",)]
     assert [device.kind for device in found["erdma_0"].char_devices] == ["uverbs"]
+
+
+def test_23_two_ports_of_a_broadcom_card_are_two_nics(scan: Scan) -> None:
+    """enp194s0f0np0 and enp194s0f1np1: bus 194 is c2."""
+    found = by_name(scan("23"))
+    assert {name: nic.id for name, nic in found.items()} == {"bnxt_re0": "0000:c2:00.0", "bnxt_re1": "0000:c2:00.1"}
+    assert [found[name].ports[0].state for name in ("bnxt_re0", "bnxt_re1")] == ["ACTIVE", "DOWN"]
+    assert found["bnxt_re1"].ports[0].phys_state == "Disabled"
+    assert found["bnxt_re1"].usable  # down is a matter of health, not of the NIC
+    taken = pool(scan("23"), "exclusive", drivers=["bnxt_re"]).nics  # the RDMA driver's name; sysfs shows bnxt_en
+    assert len(taken) == 2
+
+
+def test_25_an_ionic_nic_that_is_down_is_a_nic(scan: Scan) -> None:
+    """rocep229s0: bus 229 is e5."""
+    (nic,) = scan("25").nics
+    assert (nic.id, nic.driver, nic.numa_node, nic.netdevs) == ("0000:e5:00.0", "ionic", 1, ("enp229s0",))
+    assert (nic.ports[0].state, nic.usable) == ("DOWN", True)
+    (device,) = pool(scan("25"), "exclusive", ifNames=["enp229s0"]).devices
+    assert (device.id, device.numa_nodes) == ("0000:e5:00.0", (1,))
 
 
 def test_26_roce_v2_only_has_its_address_at_index_1(scan: Scan) -> None:
@@ -240,6 +297,37 @@ def test_35_one_function_has_two_ports_of_two_kinds(scan: Scan) -> None:
     assert [device.port for device in nic.char_devices if device.kind == "umad"] == [1, 2]
 
 
+def test_36_one_pool_per_link_layer_keeps_the_fabrics_apart(scan: Scan) -> None:
+    """Of three cards, one is on Ethernet with its second port down, one on InfiniBand, one on neither."""
+    snapshot = scan("36")
+    ether = [nic.rdma_device for nic in pool(snapshot, "shared", linkTypes=["ether"]).nics]
+    infiniband = [nic.rdma_device for nic in pool(snapshot, "shared", linkTypes=["infiniband"]).nics]
+    assert "mlx4_0" in ether
+    assert "mlx4_0" not in infiniband
+    assert "mlx4_1" in infiniband
+    assert "mlx4_1" not in ether
+    states = {nic.rdma_device: [port.state for port in nic.ports] for nic in snapshot.nics}
+    assert states == {"mlx4_0": ["ACTIVE", "DOWN"], "mlx4_1": ["ACTIVE"], "mlx4_2": ["DOWN", "DOWN"]}
+
+
+@pytest.mark.parametrize(("number", "sub_functions"), [("39", ["mlx5_2", "mlx5_3"]), ("44", ["mlx5_0"])])
+def test_39_and_44_only_subfunctions_are_offered_where_the_card_is_a_switch(
+    scan: Scan, number: str, sub_functions: list[str]
+) -> None:
+    offered = pool(scan(number), "exclusive", rdmaDevices=["*"])
+    assert sorted(nic.rdma_device for nic in offered.nics) == sub_functions
+    left_out = [nic for nic in scan(number).nics if nic.rdma_device not in sub_functions]
+    assert all("switchdev" in nic.default_excluded and not any(port.gids for port in nic.ports) for nic in left_out)
+
+
+def test_39_a_representor_does_not_name_the_function_that_shows_it(scan: Scan) -> None:
+    by_representor, by_uplink = Selectors(if_names=("en3f0pf0sf0",)), Selectors(if_names=("p0",))
+    assert all(selectors.refusal(nic, by_representor) for nic in scan("39").nics)
+    found = by_name(scan("39"))
+    assert found["mlx5_0"].netdevs == ("p0",)
+    assert selectors.refusal(found["mlx5_0"], by_uplink) is None  # named, it does raw Ethernet
+
+
 def test_39_port_numbers_have_gaps_and_subfunctions_ids_of_their_own(scan: Scan) -> None:
     found = by_name(scan("39"))
     assert [port.number for port in found["mlx5_0"].ports] == [1, 2, 67]
@@ -283,6 +371,14 @@ def test_49_index_3_may_be_link_local(scan: Scan) -> None:
     assert gids[5].gid.startswith("0000:0000:0000:0000:0000:ffff:")
 
 
+def test_50_the_regular_table_has_four_rows_on_the_bond(scan: Scan) -> None:
+    for name, bond in (("mlx5_bond_0", "bond0"), ("mlx5_bond_1", "bond1")):
+        nic = by_name(scan("50"))[name]
+        assert nic.netdevs[0] == bond
+        rows = [(gid.index, gid.type, gid.netdev) for gid in nic.ports[0].gids]
+        assert rows == [(index, kind, bond) for index, kind in enumerate(("RoCE v1", "RoCE v2") * 2)]
+
+
 def test_54_custom_names_hide_vfs_links_do_not(scan: Scan) -> None:
     found = by_name(scan("54"))
     assert [found[f"mlx5_{number}"].function for number in range(4)] == ["pf", "pf", "vf", "vf"]
@@ -295,3 +391,9 @@ def test_55_stray_files_in_class_directories_are_no_devices(scan: Scan) -> None:
     assert [device.number for device in snapshot.nics[1].char_devices] == ["231:193", "231:1", "231:65"]
     assert snapshot.rdma_cm is not None
     assert snapshot.rdma_cm.number == "10:57"
+
+
+def test_57_a_pool_that_finds_nothing_is_there_with_no_device(scan: Scan) -> None:
+    """The node shows the resource with 0, which is something else than no resource."""
+    offered = pool(scan("57"), "shared", ifNames=["ens3"])
+    assert (offered.config.resource, offered.devices, offered.nics) == ("rdma/hca", (), ())
