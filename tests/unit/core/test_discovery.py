@@ -281,6 +281,15 @@ def test_a_node_without_cpus_is_distrusted(build: Build) -> None:
     assert numa_of(build, 1, lambda bridge: (bridge / "0000:17:00.0/local_cpulist").write_text("\n") and None) is None
 
 
+@pytest.mark.parametrize(("written", "taken"), [(1023, 1023), (1024, None), (2**31 - 1, None)])
+def test_a_node_beyond_what_kernels_have_is_unknown(build: Build, written: int, taken: int | None) -> None:
+    """CONFIG_NODES_SHIFT is at most 10."""
+    assert (
+        numa_of(build, written, lambda bridge: (bridge / "0000:17:00.0/local_cpulist").write_text("0\n") and None)
+        == taken
+    )
+
+
 def test_a_node_is_trusted_where_the_kernel_has_no_cpulist(build: Build) -> None:
     assert numa_of(build, 1, lambda bridge: (bridge / "0000:17:00.0/local_cpulist").unlink()) == 1
 
@@ -372,6 +381,21 @@ def test_functions_without_their_drivers_are_named_with_the_remedy(build: Build)
     assert "0000:17:00.0" in no_rdma
     assert "0000:3d:00.0" in no_rdma
     assert "modprobe mlx5_ib" in no_rdma
+
+
+@pytest.mark.parametrize("pci_class", ["0200", "0207", "0280", "0c06"])
+def test_network_and_infiniband_classes_count(build: Build, pci_class: str) -> None:
+    """0c06 is the class that the first InfiniBand HCAs have (pci.ids: InfiniBand, below serial bus controllers)."""
+    card = {"pci_address": "0000:17:00.0", "vendor": "15b3", "device_id": "1003", "class": pci_class, "driver": ""}
+    (warning,) = scan(build(described(nics=[], pci_functions=[card]))).warnings
+    assert "0000:17:00.0" in warning
+    assert "modprobe mlx4_core" in warning
+
+
+def test_functions_of_other_classes_do_not(build: Build) -> None:
+    """A BlueField's DMA controller has the vendor of its NICs."""
+    other = {"pci_address": "0000:17:00.2", "vendor": "15b3", "device_id": "c2d3", "class": "0801", "driver": ""}
+    assert scan(build(described(nics=[], pci_functions=[other]))).warnings == ()
 
 
 def test_ethernet_nics_without_rdma_driver_matter_only_where_no_other_nic_is(build: Build) -> None:
