@@ -9,7 +9,11 @@ import sys
 if sys.version_info < (3, 11):  # noqa: UP036
     sys.exit(f"Error: building and pushing images takes Python 3.11 or later; this is {sys.version.split()[0]}.")
 
-from imagebuild.cli import main
-
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        # The import takes a moment, in which Ctrl-C is no reason for a traceback.
+        from imagebuild.cli import main
+
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Does a node offer what it should, and if not, why? Pure. Private to this collection.
 
-A number in a node's status may be old: after a restart of kubelet, on a NotReady node, with no plugin pod. It counts
-when the node is Ready, the mode's plugin pod is Ready (on nodes that have a mode), and the number is there, seen
-together.
+A number in a node's status may be old: after a restart of kubelet, on a NotReady node, with no plugin pod, and for
+some seconds after the plugin pod was replaced. It counts when the node is Ready, the mode's plugin pod is Ready (on
+nodes that have a mode), and the number is there and was reported by kubelet since that pod started, seen together.
 """
 
 from __future__ import annotations
@@ -19,6 +19,10 @@ from ansible_collections.lingjun.rdma.plugins.module_utils._nodes import Node
 from ansible_collections.lingjun.rdma.plugins.module_utils._pod_trouble import diagnose
 
 FROM_MODE = "from_mode"
+
+# s. Kubelet looks at its status every 10 s (nodeStatusUpdateFrequency), and writes it only when it has changed or 5
+# minutes have gone by. So a number that stands this long after the pod's start is the pod's, though no report says so.
+SETTLED = 15.0
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,8 @@ class PluginPod:
     node: str
     profile: str  # of its DaemonSet rdma-dp-<profile>; "" for another owner
     trouble: str  # "" when it is Ready
+    started_at: str = ""  # of its youngest container, on the node's clock; "" where it does not say
+    age: float = SETTLED  # s since then, by our own clocks
 
 
 @dataclass(frozen=True)
@@ -105,7 +111,22 @@ def plugin_pod(pod: Mapping[str, Any]) -> Optional[PluginPod]:
         owner[len(_names.PLUGIN_PREFIX) :] if kind == "DaemonSet" and owner.startswith(_names.PLUGIN_PREFIX) else ""
     )
     trouble = diagnose(pod)
-    return PluginPod(_pods.name_of(pod), node, profile, str(trouble) if trouble else "")
+    return PluginPod(_pods.name_of(pod), node, profile, str(trouble) if trouble else "", started_at(pod))
+
+
+def started_at(pod: Mapping[str, Any]) -> str:
+    """When the youngest container of the pod began to run, as the API writes it; "" when none tells."""
+    states = ((status.get("state") or {}) for status in (pod.get("status") or {}).get("containerStatuses") or [])
+    return max((str((state.get("running") or {}).get("startedAt") or "") for state in states), default="")
+
+
+def is_fresh(node: Node, pod: PluginPod) -> bool:
+    """Whether the numbers in the node's status are from this pod and not from the one before it.
+
+    When a plugin ends, kubelet counts its devices as gone at once; what it reports after the next one's start is the
+    next one's doing. Both times are the node's own, to the second, and in one form, so they compare as text.
+    """
+    return not pod.started_at or node.reported_at >= pod.started_at or pod.age >= SETTLED
 
 
 def intended_node(pod: Mapping[str, Any]) -> str:
@@ -175,17 +196,23 @@ def _reason(node: Node, pods: Sequence[PluginPod], resource: str, wanted: Want) 
         return _no_pod(node, pods)
     if all(pod.trouble for pod in ours):
         return f"the plugin pod {ours[0].name} is not Ready: {ours[0].trouble}"
+    pod = next(pod for pod in ours if not pod.trouble)
+    if not is_fresh(node, pod):
+        return (
+            f"the plugin pod {pod.name} has just started, and kubelet has not reported since (it does so within 10 s):"
+            " wait, or look again"
+        )
     if enough:
         return ""
-    pod = next(pod for pod in ours if not pod.trouble)
     if have == 0 and capacity:
         return (
-            f"all {capacity} devices are unhealthy (capacity {capacity}, allocatable 0): no NIC is usable or no port is"
-            f" up; see the logs of {pod.name}"
+            f"all {capacity} devices are unhealthy (capacity {capacity}, allocatable 0): probably no NIC is usable or"
+            f" no port is up; the logs of {pod.name} say which"
         )
     if have == 0:
         return (
-            f"the plugin pod {pod.name} is Ready but offers no device: no NIC of the node fits its config; see its logs"
+            f"the plugin pod {pod.name} is Ready but offers no device: probably no NIC of the node fits its config; its"
+            " logs say what it found"
         )
     unhealthy = f", {capacity - have} of {capacity} devices are unhealthy" if capacity > have else ""
     return f"the plugin pod {pod.name} offers fewer devices than wanted{unhealthy}; see its logs"

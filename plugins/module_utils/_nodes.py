@@ -41,6 +41,7 @@ class Node:
     schedulable: bool = True
     ready: bool = False
     not_ready_because: str = ""  # the Ready condition's own words; "" for a ready node
+    reported_at: str = ""  # when kubelet last wrote this status, on the node's clock ("2026-01-01T00:00:00Z")
     capacity: Mapping[str, int] = field(default_factory=dict)  # only the resources asked for that the node shows
     allocatable: Mapping[str, int] = field(default_factory=dict)
     resource_version: str = ""
@@ -85,6 +86,7 @@ def parse(raw: Mapping[str, Any], resources: Iterable[str] = ()) -> Node:
         schedulable=not spec.get("unschedulable"),
         ready=ready,
         not_ready_because=because,
+        reported_at=condition.get("lastHeartbeatTime") or "",
         capacity=_amounts(status.get("capacity") or {}, resources),
         allocatable=_amounts(status.get("allocatable") or {}, resources),
         resource_version=meta.get("resourceVersion", ""),

@@ -152,6 +152,8 @@ short_of:
 """
 
 from collections import defaultdict
+from dataclasses import replace
+from datetime import datetime, timezone
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -174,6 +176,7 @@ class Task:
         self.resources = _allocatable.check_resources(params["resources"])
         self.wanted = _allocatable.want(params["wait_for"], self.resources)
         self.namespace = params["plugin_namespace"]
+        self.first_seen: dict[tuple[str, str], float] = {}
 
     def parse(self, raw: dict[str, Any]) -> _nodes.Node:
         return _nodes.parse(raw, self.resources)
@@ -186,7 +189,13 @@ class Task:
             pods = self.client.list(
                 PODS, _allocatable.plugin_pod, namespace=self.namespace, label_selector=_names.PLUGIN_SELECTOR
             ).items
+        pods = [replace(pod, age=self.age(pod)) for pod in pods]
         return listing, _allocatable.short_of(listing.items, pods, self.resources, self.wanted)
+
+    def age(self, pod: _allocatable.PluginPod) -> float:
+        """Seconds since the pod's start. The node's clock may differ from ours, so what we saw ourselves counts too."""
+        now = self.client.clock()
+        return max(now - self.first_seen.setdefault((pod.name, pod.started_at), now), seconds_since(pod.started_at))
 
     def wait(self, deadline: float) -> tuple[Listing[_nodes.Node], list[_allocatable.Short]]:
         """Look until nothing is short or the deadline (on the client's clock) is over; returns the last look."""
@@ -243,6 +252,15 @@ class Task:
             for name, amount in amounts.items():
                 total[node][name] += amount
         return total
+
+
+def seconds_since(moment: str) -> float:
+    """Since a time as the API writes it; 0 for what is none."""
+    try:
+        then = datetime.strptime(moment, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
+    except ValueError:
+        return 0.0
+    return (datetime.now(timezone.utc) - then).total_seconds()
 
 
 def work(client: Client, params: dict[str, Any], wait: bool) -> dict[str, Any]:

@@ -15,6 +15,10 @@ from tests.cluster.tools import BIN, CHECKOUT, Kube
 SCENARIOS = sorted(path.parent.name for path in (CHECKOUT / "molecule").glob("*/molecule.yml"))
 
 
+def test_there_are_scenarios() -> None:
+    assert "default" in SCENARIOS
+
+
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_scenario(scenario: str, empty: Kube) -> None:
     environment = os.environ | {

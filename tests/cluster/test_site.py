@@ -74,6 +74,18 @@ def test_config_change_reaches_the_node(installed: Kube, playbooks: Playbooks) -
     assert set(installed.allocatable().values()) == {"1k"}
 
 
+def test_upgrade_to_a_plugin_that_finds_no_nic_is_no_success(installed: Kube, playbooks: Playbooks) -> None:
+    """For some seconds the nodes' status still has the number of the plugin before: it must not count."""
+    run = playbooks.run("site.yml", "-e", "device_plugin_sysfs_dir=/sys", "-e", "verify_timeout=30")
+    assert run.rc != 0, "the machine's own sysfs has no RDMA NIC"
+    assert "node-a offers 0 of" in run.output
+    assert "node-b offers 0 of" in run.output
+    assert "Traceback" not in run.output
+    # And a good one mends it.
+    playbooks.succeed("site.yml")
+    assert installed.allocatable() == {"node-a": "1k", "node-b": "1k"}
+
+
 def test_kubelet_restart_brings_the_resource_back_without_a_plugin_restart(installed: Kube, cluster: Sandbox) -> None:
     """KUBELET.md, tried: allocatable returns with kubelet's next status report, up to 10 s."""
 

@@ -45,7 +45,8 @@ step "ansible-playbook playbooks/rdma_test.yml"
 step "Done. The cluster stays up."
 cat <<'TEXT'
    Look at it:     export KUBECONFIG=build/sandbox/kubeconfig PATH=$PWD/.venv/bin:$PATH
-                   kubectl get nodes; kubectl -n kube-system get pods -o wide; kubectl -n kube-system logs -l app.kubernetes.io/name=rdma-dp
+                   kubectl get nodes; kubectl -n kube-system get pods -o wide; kubectl -n kube-system logs -l app.kubernetes.io/name=rdma-dp --prefix --tail=-1
+   Use it:         K8S_AUTH_KUBECONFIG=$KUBECONFIG ansible-playbook -i tests/demo/inventory.yml site.yml
    Run it again:   make demo
    Remove it:      make demo-down
 TEXT

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -100,12 +101,12 @@ def test_enough(node: dict[str, Any], pods: list[dict[str, Any]], want: Any) -> 
             0,
             "all 1000 devices are unhealthy (capacity 1000, allocatable 0)",
         ),
-        (objects.node("a", "shared"), [objects.plugin_pod("a")], 0, "is Ready but offers no device: no NIC"),
+        (objects.node("a", "shared"), [objects.plugin_pod("a")], 0, "is Ready but offers no device: probably no NIC"),
         (
             objects.node("a", "shared", devices="0"),
             [objects.plugin_pod("a")],
             0,
-            "is Ready but offers no device: no NIC",
+            "is Ready but offers no device: probably no NIC",
         ),
     ],
 )
@@ -183,3 +184,32 @@ def test_a_pod_that_no_node_took_yet_names_its_node() -> None:
     found = _allocatable.plugin_pod(pod)
     assert found is not None
     assert (found.node, found.profile) == ("a", "shared")
+
+
+@pytest.mark.parametrize(
+    ("reported_at", "age", "fresh"),
+    [
+        # Kubelet's last report is from before the pod: the number is that of the pod before it.
+        ("2026-12-01T10:00:00Z", 3.0, False),
+        ("2026-12-01T10:00:09Z", 14.9, False),
+        # A report since the start; or long enough without one, since kubelet writes only what has changed.
+        ("2026-12-01T10:00:10Z", 0.0, True),
+        ("2026-12-01T10:00:20Z", 3.0, True),
+        ("2026-12-01T10:00:00Z", 15.0, True),
+        ("", 3.0, False),
+    ],
+)
+def test_a_number_from_before_the_plugin_pod_does_not_count(reported_at: str, age: float, fresh: bool) -> None:
+    """site.yml must not call an upgrade good because of what the old plugin offered."""
+    raw = objects.node("a", "shared", devices="1k")
+    for condition in raw["status"]["conditions"]:
+        condition["lastHeartbeatTime"] = reported_at
+    running = [{"name": "plugin", "ready": True, "state": {"running": {"startedAt": "2026-12-01T10:00:10Z"}}}]
+    pod = _allocatable.plugin_pod(objects.plugin_pod("a", statuses=running))
+    assert pod is not None
+    assert pod.started_at == "2026-12-01T10:00:10Z"
+    short = _allocatable.short_of(
+        [_nodes.parse(raw, [HCA])], [dataclasses.replace(pod, age=age)], [HCA], _allocatable.want("from_mode", [HCA])
+    )
+    assert [item.reason for item in short if "has just started" in item.reason] == [item.reason for item in short]
+    assert bool(short) is not fresh
