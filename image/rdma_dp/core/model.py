@@ -66,7 +66,7 @@ class Nic:
     driver: str = ""
     numa_node: Optional[int] = None  # None: the kernel does not know (-1)
     function: str = ""  # "pf", "vf", "sf"; "" for a NIC without PCI function
-    netdevs: Tuple[str, ...] = ()  # of all ports, members and the bond over them included, altnames too
+    netdevs: Tuple[str, ...] = ()  # of all ports, members and the bond over them included; sysfs has no altnames
     ports: Tuple[Port, ...] = ()
     char_devices: Tuple[CharDevice, ...] = ()  # without rdma_cm, which is the node's
     default_excluded: str = ""  # why a pool takes it only when a selector names it; "" for ordinary NICs
@@ -106,7 +106,7 @@ class Selectors:
     link_types: Tuple[str, ...] = ()
     rdma_devices: Tuple[str, ...] = ()  # shell patterns
     pci_addresses: Tuple[str, ...] = ()
-    functions: Tuple[str, ...] = ("pf", "sf")
+    functions: Tuple[str, ...] = ()  # empty: pf and sf, and whatever is named exactly
 
 
 @dataclass(frozen=True)
