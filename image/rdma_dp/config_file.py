@@ -74,7 +74,7 @@ def _of_plain(document: Document, value: object, place: Steps) -> Config:
 
     What the parser can't see (a key given twice, a number that was meant as text) comes on top of what it finds.
     """
-    mistakes = tuple(documents.mistakes(value, config_keys.takes_text))
+    mistakes = tuple(documents.mistakes(value, config_keys.remedy))
     told = {problem.steps for problem in mistakes}
     try:
         found = config.parse(value)

@@ -55,6 +55,8 @@ def _problem(error: yaml.MarkedYAMLError) -> Problem:
     column = f"column {mark.column + 1}: " if mark else ""
     text = "; ".join(part for part in (error.context, error.problem) if part)
     hint = "indent with spaces, not with tabs" if "\\t" in text else "check indentation, colons and quotes there"
+    if "alias" in text:
+        hint = 'put a text that begins with * in quotes: "*"'
     if isinstance(error, yaml.constructor.ConstructorError):
         hint = "write plain mappings, lists and values"
     return Problem("", f"is not YAML: {column}{text}", hint, line=_line(mark))
@@ -120,8 +122,8 @@ def _number(value: float) -> float:
 def _ambiguous(text: str, value: object) -> Ambiguous:
     found = Ambiguous(text)
     if isinstance(value, (int, float)):
-        found.remedy = show(value)
-        found.reading = found.remedy if isinstance(value, bool) else f"the number {found.remedy}"
+        found.value = value
+        found.reading = show(value) if isinstance(value, bool) else f"the number {show(value)}"
     else:
         found.reading = "a date or a number"
     return found
