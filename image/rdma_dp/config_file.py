@@ -66,6 +66,11 @@ def _of_document(document: Document) -> Config:
             raise ConfigInvalid([Problem("", message, "give the config itself, or the ConfigMap that holds it")])
         if "config" in value and not any(str(key).lower() == "configlist" for key in value):
             return _of_helm_values(document)
+        if "rdmaSharedDevicePlugin" in value:
+            message = "is a key of NVIDIA's network operator, not of the plugin's config"
+            hint = "give what stands in its config key: the JSON with configList"
+            place: Steps = ("rdmaSharedDevicePlugin",)
+            raise ConfigInvalid([Problem(path(place), message, hint, place)])
     return _of_plain(document, value, ())
 
 

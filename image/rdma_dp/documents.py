@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -82,9 +83,13 @@ def _no_constant(name: str) -> NoReturn:
 def _object(pairs: list[tuple[str, object]]) -> Object:
     found = Object(pairs)
     if len(found) < len(pairs):
-        keys = [key for key, _unused in pairs]
-        found.twice = tuple(dict.fromkeys(key for index, key in enumerate(keys) if key in keys[:index]))
+        found.twice = repeated(key for key, _unused in pairs)
     return found
+
+
+def repeated(keys: Iterable[Hashable]) -> tuple[object, ...]:
+    """Those that come more than once, each once."""
+    return tuple(key for key, count in Counter(keys).items() if count > 1)
 
 
 def _read_yaml(text: str) -> Document:
@@ -127,12 +132,12 @@ def line_finder(document: Document, text: str) -> Callable[[Steps], int]:
         with contextlib.suppress(ConfigInvalid, RecursionError):
             node = _read_yaml(text).node
 
-    def find(steps: Steps) -> int:
-        from rdma_dp import strict_yaml
+    if node is None:
+        return lambda steps: 0
+    from rdma_dp import strict_yaml
 
-        return strict_yaml.line(node, steps) if node is not None and steps else 0
-
-    return find
+    places = strict_yaml.Places(node)
+    return lambda steps: places.line(steps) if steps else 0
 
 
 def first_line_of_block(document: Document, place: Steps) -> int:
@@ -141,4 +146,4 @@ def first_line_of_block(document: Document, place: Steps) -> int:
         return 0
     from rdma_dp import strict_yaml
 
-    return strict_yaml.first_line_of_block(document.node, place)
+    return strict_yaml.Places(document.node).first_line_of_block(place)

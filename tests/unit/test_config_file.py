@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -275,6 +276,7 @@ def test_a_null_document_has_no_pool() -> None:
         ("kind: ConfigMap\n", 1, "holds no file", "config.json"),
         ("kind: ConfigMap\ndata: {a.json: '', b.yaml: ''}\n", 2, "2 files that could be", "config.json"),
         ("kind: ConfigMap\ndata:\n  config.json: {a: 1}\n", 3, "must be text, not a mapping", "config.json: |"),
+        ("a: 1\nrdmaSharedDevicePlugin: {deploy: true}\n", 2, "network operator", "the JSON with configList"),
         ("image: x\nconfig: 5\n", 2, "must be a mapping, not a number", "configList under it"),
         ("image: x\nconfig:\n", 2, "must be a mapping, not null", "configList under it"),
     ],
@@ -329,6 +331,22 @@ def test_aliases_can_not_blow_a_file_up() -> None:
 
 def test_a_list_inside_itself_ends() -> None:
     assert problems("configList: &a [*a]")
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_a_file_full_of_mistakes_is_read_within_seconds(form: str) -> None:
+    """20,000 unknown keys: a file of another program under the wrong name. Each used to cost 4 ms."""
+    keys = {f"vendors{number}": number for number in range(20000)}
+    entry = {"resourceName": "hca", "devices": ["ib0"], **keys}
+    text = json.dumps({"configList": [entry]})
+    if form == "yaml":
+        text = "configList:\n-\n" + "".join(f"  {key}: {json.dumps(value)}\n" for key, value in entry.items())
+    start = time.monotonic()
+    found = problems(text)
+    assert time.monotonic() - start < 20
+    assert len(found) == 20000
+    assert "did you mean vendors?" in found[0].hint
+    assert found[-1].line == (0 if form == "json" else 20004)
 
 
 # --- where problems are ---------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from . import names
 from .config_selectors import READERS as SELECTORS
 from .config_values import Reader, Refused, choice, flag, integer, list_of, number, text
 from .model import CHAR_DEVICE_KINDS, EXCLUSIVE, SHARED
-from .problems import Report, Steps, kind, nearest, show
+from .problems import Report, Steps, kind, show
 
 FILE = {
     "periodicUpdateInterval": integer(0, 86400, {-1: "write 0 to switch the periodic rescan off"}),
@@ -137,9 +137,9 @@ def _unknown(key: object, place: Steps, report: Report, known: Tuple[str, ...]) 
         hint = "YAML reads some words without quotes, like on and yes, as values; here, keys are: " + ", ".join(known)
         report.add(place, f"the key {show(key)} is {kind(key)}, not text", hint)
         return
-    close = nearest(key, known)
+    close = report.nearest(key, known)
     home = next((home for name, home in _HOMES.items() if name.lower() == key.lower()), "")
-    elsewhere = nearest(key, _HOMES)
+    elsewhere = report.nearest(key, _HOMES)
     if home:
         hint = f"move it {home}"
     elif close:

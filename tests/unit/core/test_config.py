@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -225,6 +226,13 @@ def test_the_largest_count_that_fits_into_kubelets_message_is_taken() -> None:
     only_problem({"configList": [pool(resourceName=name, rdmaHcaMax=fits + 1)]})
 
 
+def test_thousands_of_pools_are_checked_within_a_second_or_two() -> None:
+    pools = [pool(resourceName=f"h{number}", rdmaHcaScope="nic") for number in range(3000)]
+    start = time.monotonic()
+    assert len(config.parse({"configList": pools}).pools) == 3000
+    assert time.monotonic() - start < 3
+
+
 def test_devices_per_nic_must_fit_for_sixteen_nics() -> None:
     problem = only_problem({"configList": [pool(rdmaHcaScope="nic", rdmaHcaMax=100000)]})
     assert problem.path == "configList[0].rdmaHcaMax"
@@ -308,6 +316,7 @@ def test_documents_that_are_no_config(document: object, path: str, message: str,
         ({"resourcePrifix": "rdma"}, "resourcePrifix", "not a known key", "did you mean resourcePrefix?"),
         ({"vendors": ["15b3"]}, "vendors", "not a known key", "move it under selectors"),
         ({"ifName": ["ib0"]}, "ifName", "not a known key", "ifNames? It belongs under selectors"),
+        ({"rdmaSharedDevicePlugin": 1}, "rdmaSharedDevicePlugin", "not a known key", "known here: resourceName"),
         ({"xyzzy": 1}, "xyzzy", "not a known key", "known here: resourceName"),
         ({True: 1}, "[true]", "is true or false, not text", "on and yes"),
         ({"a b\n": 1}, '["a b\\n"]', "not a known key", ""),
