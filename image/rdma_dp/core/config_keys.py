@@ -19,6 +19,7 @@ from .model import CHAR_DEVICE_KINDS, EXCLUSIVE, SHARED
 from .problems import Report, Steps, kind, show
 
 FILE = {
+    "$schema": text(lambda found: None, {}),  # where editors find the schema; it means nothing to the plugin
     "periodicUpdateInterval": integer(0, 86400, {-1: "write 0 to switch the periodic rescan off"}),
 }
 HEALTH = {
