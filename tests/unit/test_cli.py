@@ -246,6 +246,28 @@ def test_discover_shows_all_that_is_wrong_with_a_nic_that_no_pool_takes(
     assert out.count("- " + reason.strip()) == 4
 
 
+@pytest.mark.parametrize(
+    ("selectors", "devices", "told"),
+    [
+        ({"ifNames": ["ibp141s0v0"]}, 1, False),
+        ({"pciAddresses": ["0000:8d:00.1"]}, 1, False),
+        ({"deviceIDs": ["101e"]}, 0, True),
+        ({"deviceIDs": ["101e"], "functions": ["vf"]}, 8, False),
+    ],
+)
+def test_discover_with_a_config_for_vfs_of_todays_plugin(
+    selectors: dict[str, Any], devices: int, told: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Capture 12: eight VFs of InfiniBand NICs, device ID 101e."""
+    capture = next((Path(nics.__file__).parent / "captures").glob("12-*.json"))
+    nics.build(capture, tmp_path)
+    file = written(tmp_path, {"configList": [{"resourceName": "hca", "mode": "exclusive", "selectors": selectors}]})
+    found = discovered(["--sysfs", str(tmp_path / "sys"), "--dev", str(tmp_path / "dev"), "--config", file], capsys)
+    (pool,) = found["pools"]
+    assert pool["devices"] == devices
+    assert any("functions: [vf]" in warning for warning in pool["warnings"]) == told
+
+
 def discovered(flags: list[str], capsys: pytest.CaptureFixture[str]) -> Any:
     capsys.readouterr()
     assert cli.main(["discover", "--format", "json", *flags]) == 0
