@@ -66,6 +66,11 @@ def _of_document(document: Document) -> Config:
             raise ConfigInvalid([Problem("", message, "give the config itself, or the ConfigMap that holds it")])
         if "config" in value and not any(str(key).lower() == "configlist" for key in value):
             return _of_helm_values(document)
+        if "rdmaSharedDevicePlugin" in value:
+            message = "is a key of NVIDIA's network operator, not of the plugin's config"
+            hint = "give what stands in its config key: the JSON with configList"
+            place: Steps = ("rdmaSharedDevicePlugin",)
+            raise ConfigInvalid([Problem(path(place), message, hint, place)])
     return _of_plain(document, value, ())
 
 
@@ -74,7 +79,7 @@ def _of_plain(document: Document, value: object, place: Steps) -> Config:
 
     What the parser can't see (a key given twice, a number that was meant as text) comes on top of what it finds.
     """
-    mistakes = tuple(documents.mistakes(value, config_keys.takes_text))
+    mistakes = tuple(documents.mistakes(value, config_keys.remedy))
     told = {problem.steps for problem in mistakes}
     try:
         found = config.parse(value)

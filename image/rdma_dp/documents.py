@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -34,7 +35,7 @@ class Ambiguous(str):
     """An unquoted YAML scalar that is no text to some readers: its text, as it stands in the file."""
 
     reading: str = ""  # "the number 5555"
-    remedy: str = ""  # "5555": how to write what was read, where a number or a flag belongs; "" for neither
+    value: object = None  # 5555; None for what is neither a number nor a flag
 
 
 @dataclass(frozen=True)
@@ -82,9 +83,13 @@ def _no_constant(name: str) -> NoReturn:
 def _object(pairs: list[tuple[str, object]]) -> Object:
     found = Object(pairs)
     if len(found) < len(pairs):
-        keys = [key for key, _unused in pairs]
-        found.twice = tuple(dict.fromkeys(key for index, key in enumerate(keys) if key in keys[:index]))
+        found.twice = repeated(key for key, _unused in pairs)
     return found
+
+
+def repeated(keys: Iterable[Hashable]) -> tuple[object, ...]:
+    """Those that come more than once, each once."""
+    return tuple(key for key, count in Counter(keys).items() if count > 1)
 
 
 def _read_yaml(text: str) -> Document:
@@ -93,16 +98,16 @@ def _read_yaml(text: str) -> Document:
     return Document(*strict_yaml.load(text))
 
 
-def mistakes(value: object, is_text: Callable[[Steps], bool]) -> Iterator[Problem]:
+def mistakes(value: object, remedy: Callable[[Steps, str, object], str]) -> Iterator[Problem]:
     """What the values themselves don't show any more: keys given twice, and ambiguous scalars.
 
-    ``is_text`` says whether text is what belongs at a place; the remedy depends on it.
+    ``remedy`` says what to write instead of such a scalar: its place, its text, and the number or flag that it may be.
     """
     seen: set[int] = set()  # an alias can stand in many places, and even inside itself
 
     def walk(value: object, steps: Steps) -> Iterator[Problem]:
         if isinstance(value, Ambiguous):
-            yield _ambiguity(value, steps, is_text(steps))
+            yield _ambiguity(value, steps, remedy)
         elif isinstance(value, (Mapping, list)) and id(value) not in seen:
             seen.add(id(value))
             for key in getattr(value, "twice", ()):
@@ -114,11 +119,9 @@ def mistakes(value: object, is_text: Callable[[Steps], bool]) -> Iterator[Proble
     yield from walk(value, ())
 
 
-def _ambiguity(value: Ambiguous, steps: Steps, is_text: bool) -> Problem:
-    quoted = show(str(value))
-    message = f"{quoted[1:-1]} without quotes is {value.reading} to some readers of YAML, and text to others"
-    remedy = f"put it in quotes: {quoted}" if is_text or not value.remedy else f"write {value.remedy}"
-    return Problem(path(steps), message, remedy, steps)
+def _ambiguity(value: Ambiguous, steps: Steps, remedy: Callable[[Steps, str, object], str]) -> Problem:
+    message = f"{show(str(value))[1:-1]} without quotes is {value.reading} to some readers of YAML, and text to others"
+    return Problem(path(steps), message, remedy(steps, str(value), value.value), steps)
 
 
 def line_finder(document: Document, text: str) -> Callable[[Steps], int]:
@@ -129,12 +132,12 @@ def line_finder(document: Document, text: str) -> Callable[[Steps], int]:
         with contextlib.suppress(ConfigInvalid, RecursionError):
             node = _read_yaml(text).node
 
-    def find(steps: Steps) -> int:
-        from rdma_dp import strict_yaml
+    if node is None:
+        return lambda steps: 0
+    from rdma_dp import strict_yaml
 
-        return strict_yaml.line(node, steps) if node is not None and steps else 0
-
-    return find
+    places = strict_yaml.Places(node)
+    return lambda steps: places.line(steps) if steps else 0
 
 
 def first_line_of_block(document: Document, place: Steps) -> int:
@@ -143,4 +146,4 @@ def first_line_of_block(document: Document, place: Steps) -> int:
         return 0
     from rdma_dp import strict_yaml
 
-    return strict_yaml.first_line_of_block(document.node, place)
+    return strict_yaml.Places(document.node).first_line_of_block(place)

@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from rdma_dp.core.problems import ConfigInvalid, Problem, Steps, kind, show
-from rdma_dp.documents import Ambiguous, Object
+from rdma_dp.documents import Ambiguous, Object, repeated
 
 _TAG = "tag:yaml.org,2002:"
 
@@ -55,6 +55,8 @@ def _problem(error: yaml.MarkedYAMLError) -> Problem:
     column = f"column {mark.column + 1}: " if mark else ""
     text = "; ".join(part for part in (error.context, error.problem) if part)
     hint = "indent with spaces, not with tabs" if "\\t" in text else "check indentation, colons and quotes there"
+    if "alias" in text:
+        hint = 'put a text that begins with * in quotes: "*"'
     if isinstance(error, yaml.constructor.ConstructorError):
         hint = "write plain mappings, lists and values"
     return Problem("", f"is not YAML: {column}{text}", hint, line=_line(mark))
@@ -74,7 +76,7 @@ class _Loader(yaml.SafeLoader):
         found = Object()
         yield found
         own = [self._key(key) for key, _unused in node.value if key.tag != _TAG + "merge"]
-        found.twice = tuple(dict.fromkeys(key for index, key in enumerate(own) if key in own[:index]))
+        found.twice = repeated(own)
         self.flatten_mapping(node)
         for key, value in node.value:
             found[self._key(key)] = self.construct_object(value, deep=True)
@@ -120,40 +122,52 @@ def _number(value: float) -> float:
 def _ambiguous(text: str, value: object) -> Ambiguous:
     found = Ambiguous(text)
     if isinstance(value, (int, float)):
-        found.remedy = show(value)
-        found.reading = found.remedy if isinstance(value, bool) else f"the number {found.remedy}"
+        found.value = value
+        found.reading = show(value) if isinstance(value, bool) else f"the number {show(value)}"
     else:
         found.reading = "a date or a number"
     return found
 
 
-def line(node: yaml.Node, steps: Steps) -> int:
-    """The line (from 1) of the place, or of the part of the way to it that exists."""
-    found, _unused = _follow(node, steps)
-    return found
+class Places:
+    """Where in its text the places of a document are."""
 
+    def __init__(self, node: yaml.Node) -> None:
+        self._root = node
+        self._pairs: dict[int, dict[str, tuple[yaml.Node, yaml.Node]]] = {}  # by the id of a mapping's node
 
-def first_line_of_block(node: yaml.Node, steps: Steps) -> int:
-    """The line (from 1) on which the block of text at the place begins; 0 for text of another style."""
-    _unused, reached = _follow(node, steps)
-    return reached.start_mark.line + 2 if isinstance(reached, yaml.ScalarNode) and reached.style in ("|", ">") else 0
+    def line(self, steps: Steps) -> int:
+        """The line (from 1) of the place, or of the part of the way to it that exists."""
+        found, _unused = self._follow(steps)
+        return found
 
+    def first_line_of_block(self, steps: Steps) -> int:
+        """The line (from 1) on which the block of text at the place begins; 0 for text of another style."""
+        _unused, node = self._follow(steps)
+        return node.start_mark.line + 2 if isinstance(node, yaml.ScalarNode) and node.style in ("|", ">") else 0
 
-def _follow(node: yaml.Node, steps: Steps) -> tuple[int, yaml.Node]:
-    found = _line(node.start_mark)
-    for step in steps:
-        if isinstance(node, yaml.MappingNode):
-            # The last of equal keys is the one that counts, and the one to remove.
-            pair = next(((key, value) for key, value in reversed(node.value) if key.value == step), None)
-            if pair is None:
+    def _follow(self, steps: Steps) -> tuple[int, yaml.Node]:
+        node = self._root
+        found = _line(node.start_mark)
+        for step in steps:
+            if isinstance(node, yaml.MappingNode):
+                pair = self._pair(node, step)
+                if pair is None:
+                    break
+                found, node = _line(pair[0].start_mark), pair[1]
+            elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+                node = node.value[step]
+                found = _line(node.start_mark)
+            else:
                 break
-            found, node = _line(pair[0].start_mark), pair[1]
-        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
-            node = node.value[step]
-            found = _line(node.start_mark)
-        else:
-            break
-    return found, node
+        return found, node
+
+    def _pair(self, node: yaml.MappingNode, step: object) -> tuple[yaml.Node, yaml.Node] | None:
+        if id(node) not in self._pairs:
+            # The last of equal keys is the one that counts, and the one to remove.
+            scalars = ((key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode))
+            self._pairs[id(node)] = {key.value: (key, value) for key, value in scalars}
+        return self._pairs[id(node)].get(step) if isinstance(step, str) else None
 
 
 class _Dumper(yaml.SafeDumper):

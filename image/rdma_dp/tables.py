@@ -1,16 +1,20 @@
 # Copyright (c) lingjun.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Text tables for a terminal: columns as wide as needed, the whole never wider than the given width."""
+"""Text tables for a terminal: columns as wide as needed, the whole never wider than the given width.
+
+Nothing is cut: a text that is too long for its column goes on in the next line.
+"""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 _GAP = 2
-_NARROWEST = 8  # what a column is never cut below
+_NARROWEST = 8  # what a column is never made narrower than
 _COLOURS = {"bold": "1", "red": "31", "green": "32", "yellow": "33"}
 
 
@@ -24,7 +28,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """The cells of one line, and notes that stand below it over the whole width."""
+    """The cells of one line, or of several where a text needs them, and notes below them over the whole width."""
 
     cells: tuple[Cell, ...]
     notes: tuple[str, ...] = ()
@@ -33,9 +37,9 @@ class Row:
 def render(titles: Sequence[str], rows: Sequence[Row], *, width: int, colours: bool) -> str:
     """The table, each line with its line end."""
     widths = _widths([titles, *([cell.text for cell in row.cells] for row in rows)], width)
-    lines = [_line([Cell(title, "bold") for title in titles], widths, colours)]
+    lines = _lines([Cell(title, "bold") for title in titles], widths, colours)
     for row in rows:
-        lines.append(_line(row.cells, widths, colours))
+        lines += _lines(row.cells, widths, colours)
         for note in row.notes:
             lines += textwrap.wrap(
                 _printable(note), width, initial_indent="  - ", subsequent_indent="    ", break_on_hyphens=False
@@ -51,16 +55,31 @@ def _widths(texts: Sequence[Sequence[str]], width: int) -> list[int]:
     return widths
 
 
-def _line(cells: Sequence[Cell], widths: Sequence[int], colours: bool) -> str:
-    padded = [_fit(cell.text, width) for cell, width in zip(cells, widths, strict=True)]
-    if colours:
-        padded = [_coloured(text, cell.colour) for text, cell in zip(padded, cells, strict=True)]
-    return (" " * _GAP).join(padded).rstrip()
+def _lines(cells: Sequence[Cell], widths: Sequence[int], colours: bool) -> list[str]:
+    wrapped = [_wrapped(cell.text, width) for cell, width in zip(cells, widths, strict=True)]
+    found = []
+    for parts in zip_longest(*wrapped, fillvalue=""):
+        padded = [part.ljust(width) for part, width in zip(parts, widths, strict=True)]
+        if colours:
+            padded = [_coloured(text, cell.colour) for text, cell in zip(padded, cells, strict=True)]
+        found.append((" " * _GAP).join(padded).rstrip())
+    return found
 
 
-def _fit(text: str, width: int) -> str:
-    text = _printable(text)
-    return (text if len(text) <= width else text[: width - 2] + "..").ljust(width)
+def _wrapped(text: str, width: int) -> list[str]:
+    """Parts that fit: broken at white space, else behind a slash or a comma, else wherever the width ends."""
+    found: list[str] = []
+    for word in _printable(text).split(" "):
+        joined = f"{found[-1]} {word}" if found else word
+        if len(joined) <= width:
+            found[-1:] = [joined]
+            continue
+        while len(word) > width:
+            end = max(word.rfind(mark, 0, width) for mark in "/,") + 1 or width
+            found.append(word[:end])
+            word = word[end:]
+        found.append(word)
+    return found
 
 
 def _printable(text: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -120,12 +121,33 @@ def test_discover_without_nics_says_so(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_discover_without_nics_as_json(tmp_path: Path, config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["discover", "--sysfs", str(tmp_path), "--dev", str(tmp_path), "--format", "json"]
+    (tmp_path / "sys/class/net").mkdir(parents=True)
+    arguments = ["discover", "--sysfs", str(tmp_path / "sys"), "--dev", str(tmp_path), "--format", "json"]
     assert cli.main(arguments) == 0
-    assert json.loads(capsys.readouterr().out) == {"nics": [], "pools": []}
+    nothing = {"nics": [], "pools": [], "rdma_cm": None, "warnings": []}
+    assert json.loads(capsys.readouterr().out) == nothing
     assert cli.main([*arguments, "--config", str(config)]) == 0
-    pool = {"resource": "rdma/hca", "mode": "shared", "devices": 0, "healthy": 0, "nics": []}
-    assert json.loads(capsys.readouterr().out) == {"nics": [], "pools": [pool]}
+    pool = {"resource": "rdma/hca", "mode": "shared", "devices": 0, "healthy": 0, "nics": [], "warnings": []}
+    assert json.loads(capsys.readouterr().out) == {**nothing, "pools": [pool]}
+
+
+def test_discover_json_says_what_is_wrong_with_the_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """PCI functions of RDMA NICs and no RDMA device: a script must not take it for a machine without NICs."""
+    found = discovered(place("no-driver", tmp_path), capsys)
+    assert found["nics"] == []
+    assert found["warnings"]
+
+
+def test_discover_json_tells_nics_that_pools_leave_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Capture 21, an HGX B200: four of its RDMA devices manage the NVSwitches, as their VPD says."""
+    capture = next((Path(nics.__file__).parent / "captures").glob("21-*.json"))
+    (tmp_path / "machine").mkdir()
+    nics.build(capture, tmp_path / "machine")
+    found = discovered(["--sysfs", str(tmp_path / "machine/sys"), "--dev", str(tmp_path / "machine/dev")], capsys)
+    bridges = [nic for nic in found["nics"] if "NVSwitch" in nic["default_excluded"]]
+    assert len(bridges) == 4
+    assert {nic["default_excluded"] for nic in found["nics"] if nic not in bridges} <= {""}
+    assert {(tuple(nic["taken_by"]), nic["refused"]) for nic in found["nics"]} == {((), None)}
 
 
 def test_discover_table_of_a_big_machine_fits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -158,7 +180,9 @@ def test_discover_json_has_the_fields_of_the_design(
     assert len(found["nics"]) == 4
     identity = ["id", "rdma_device", "pci_address", "vendor", "device_id", "driver", "numa_node", "function"]
     state = ["netdevs", "link_layer", "ports", "char_devices", "usable", "reasons"]
-    assert list(found["nics"][0]) == identity + state
+    assert list(found["nics"][0]) == [*identity, *state, "default_excluded", "taken_by", "refused"]
+    assert found["warnings"] == []
+    assert (found["rdma_cm"]["kind"], found["rdma_cm"]["present"]) == ("rdma_cm", True)
     port = found["nics"][0]["ports"][0]
     assert list(port) == ["port", "state", "phys_state", "link_layer", "rate", "gids"]
     assert list(port["gids"][0]) == ["index", "gid", "type", "netdev"]
@@ -167,7 +191,8 @@ def test_discover_json_has_the_fields_of_the_design(
     assert cli.main(["discover", *flags, "--format", "json", "--config", str(config)]) == 0
     found = json.loads(capsys.readouterr().out)
     ids = [nic["id"] for nic in found["nics"]]
-    assert found["pools"] == [{"resource": "rdma/hca", "mode": "shared", "devices": 1000, "healthy": 1000, "nics": ids}]
+    pool = {"resource": "rdma/hca", "mode": "shared", "devices": 1000, "healthy": 1000, "nics": ids, "warnings": []}
+    assert found["pools"] == [pool]
     assert {tuple(nic["taken_by"]) for nic in found["nics"]} == {("rdma/hca",)}
     assert {nic["refused"] for nic in found["nics"]} == {None}
 
@@ -181,6 +206,66 @@ def test_discover_counts_what_a_starting_plugin_would_offer(tmp_path: Path, caps
     simulated.set_port(names[0], 1, "DOWN")
     found = discovered([*flags, "--config", file], capsys)
     assert (found["pools"][0]["devices"], found["pools"][0]["healthy"]) == (4, 3)
+
+
+def test_discover_table_cuts_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Capture 35: an mlx4 VPI card, one port InfiniBand and one Ethernet. The b300: bonds over two ports each."""
+    capture = next((Path(nics.__file__).parent / "captures").glob("35-*.json"))
+    (tmp_path / "35").mkdir()
+    nics.build(capture, tmp_path / "35")
+    assert cli.main(["discover", "--sysfs", str(tmp_path / "35/sys"), "--dev", str(tmp_path / "35/dev")]) == 0
+    head, first, second = capsys.readouterr().out.splitlines()
+    column = slice(head.index("LINK"), head.index("STATE"))
+    assert [line[column].strip() for line in (first, second)] == ["infiniband/", "ether"]
+
+    pool = {"resourceName": "a-resource-with-a-long-name", "selectors": {"rdmaDevices": ["*"]}}
+    file = written(tmp_path, {"configList": [pool]})
+    assert cli.main(["discover", *place("b300", tmp_path), "--config", file]) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 120
+    assert ".." not in out
+    for number in range(8):
+        assert re.search(rf" bond{number}, ", out)  # first, as it carries the addresses
+        assert f"rdma{number}_p1" in out
+
+
+def test_discover_shows_all_that_is_wrong_with_a_nic_that_no_pool_takes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who widens the selectors should not learn only then that the NIC can't be used at all."""
+    flags = place("h20", tmp_path)
+    for node in (tmp_path / "machine/dev/infiniband").glob("uverbs*"):
+        node.unlink()
+    (reason,) = {
+        reason.partition("uverbs")[0] for nic in discovered(flags, capsys)["nics"] for reason in nic["reasons"]
+    }
+    document = {"configList": [{"resourceName": "hca", "selectors": {"vendors": ["8086"]}}]}
+    assert cli.main(["discover", *flags, "--config", written(tmp_path, document)]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert out.count("vendors: 15b3 is not one of 8086") == 4
+    assert out.count("- " + reason.strip()) == 4
+
+
+@pytest.mark.parametrize(
+    ("selectors", "devices", "told"),
+    [
+        ({"ifNames": ["ibp141s0v0"]}, 1, False),
+        ({"pciAddresses": ["0000:8d:00.1"]}, 1, False),
+        ({"deviceIDs": ["101e"]}, 0, True),
+        ({"deviceIDs": ["101e"], "functions": ["vf"]}, 8, False),
+    ],
+)
+def test_discover_with_a_config_for_vfs_of_todays_plugin(
+    selectors: dict[str, Any], devices: int, told: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Capture 12: eight VFs of InfiniBand NICs, device ID 101e."""
+    capture = next((Path(nics.__file__).parent / "captures").glob("12-*.json"))
+    nics.build(capture, tmp_path)
+    file = written(tmp_path, {"configList": [{"resourceName": "hca", "mode": "exclusive", "selectors": selectors}]})
+    found = discovered(["--sysfs", str(tmp_path / "sys"), "--dev", str(tmp_path / "dev"), "--config", file], capsys)
+    (pool,) = found["pools"]
+    assert pool["devices"] == devices
+    assert any("functions: [vf]" in warning for warning in pool["warnings"]) == told
 
 
 def discovered(flags: list[str], capsys: pytest.CaptureFixture[str]) -> Any:
@@ -203,6 +288,8 @@ def test_discover_warnings_are_messages(tmp_path: Path, capsys: pytest.CaptureFi
     both = {"configList": [*GOOD["configList"], {**GOOD["configList"][0], "resourceName": "b"}]}
     assert cli.main(["discover", *flags, "--config", written(tmp_path, both)]) == 0
     assert capsys.readouterr().err.count("is shared with rdma/b") == 4
+    found = discovered([*flags, "--config", str(tmp_path / "config.yaml")], capsys)
+    assert [sum("is shared with" in warning for warning in pool["warnings"]) for pool in found["pools"]] == [4, 4]
 
 
 # --- serve ----------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +143,15 @@ def test_a_pipe_can_be_read(tmp_path: Path) -> None:
         ("nccl: on", "nccl", "true", "write true"),
         ("nccl: off", "nccl", "false", "write false"),
         ("cdi: Yes", "cdi", "true", "write true"),
-        ("mode: no", "mode", "false", 'in quotes: "no"'),
+        ("mode: no", "mode", "false", "write shared or exclusive"),
+        ("resourcePrefix: no", "resourcePrefix", "false", 'in quotes: "no"'),
+        ("rdmaHcaMax: on", "rdmaHcaMax", "true", "write a whole number"),
+        ("rdmaHcaMax: .inf", "rdmaHcaMax", "the number inf", "write a whole number"),
+        ("rdmaHcaMax: 0x0", "rdmaHcaMax", "the number 0", "remove the pool"),
+        ("rdmaHcaMax: 2026-12-01", "rdmaHcaMax", "a date", "write a whole number"),
+        ("rdmaHcaMax: " + "1" * 5000, "rdmaHcaMax", "a number", "write a whole number"),
+        ("nccl: 0x10", "nccl", "the number 16", "write true or false"),
+        ("requiredCharDevices: on", "requiredCharDevices", "true", 'write it as a list: ["on"]'),
         ("rdmaHcaMax: 1e3", "rdmaHcaMax", "the number 1000", "write 1000"),
         ("rdmaHcaMax: 1.0e+3", "rdmaHcaMax", "", "write 1000"),
         ("rdmaHcaMax: 1_000", "rdmaHcaMax", "the number 1000", "write 1000"),
@@ -169,6 +178,7 @@ def test_scalars_that_readers_of_yaml_disagree_about(lines: str, path: str, read
         ("vendors", "0x15b3", "the number 5555", 'in quotes: "0x15b3"'),
         ("deviceIDs", "1017", "1017 is a number", 'in quotes: "1017"'),
         ("deviceIDs", "0017", "the number 15", 'in quotes: "0017"'),
+        ("deviceIDs", "017", "the number 15", "write four hex digits"),
         ("deviceIDs", "0089", "the number 89", 'in quotes: "0089"'),
         ("deviceIDs", "10e5", "the number 1000000", 'in quotes: "10e5"'),
         ("pciAddresses", "0000:17:00.0", "the number 1020.0", 'in quotes: "0000:17:00.0"'),
@@ -197,6 +207,34 @@ def test_the_same_in_quotes_is_text() -> None:
 @pytest.mark.parametrize("word", ["true", "True", "TRUE"])
 def test_true_is_true_to_all_readers(word: str) -> None:
     assert parse(pool(f"cdi: {word}")).pools[0].cdi
+
+
+@pytest.mark.parametrize("value", [".nan", "-.inf", "on"])
+def test_no_remedy_is_refused_in_its_turn(value: str) -> None:
+    (problem,) = problems(f"health: {{pollInterval: {value}}}\n" + pool(""))
+    assert problem.path == "health.pollInterval"
+    assert problem.hint in ("write a number between 0.1 and 3600", "write a number")
+
+
+def test_a_mapping_that_is_a_flag() -> None:
+    (problem,) = problems("health: on\n" + pool(""))
+    assert (problem.path, problem.hint) == ("health", "write a mapping")
+
+
+@pytest.mark.parametrize("lines", ["rdmaDevices: [*]", "rdmaDevices: [*_bond_0]", "rdmaDevices:\n    - *"])
+def test_a_star_without_quotes_is_an_alias_to_yaml(lines: str) -> None:
+    (problem,) = problems(f"configList:\n- resourceName: hca\n  selectors:\n    {lines}\n")
+    assert problem.line in (4, 5)
+    assert 'put a text that begins with * in quotes: "*"' in problem.hint
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [("y", "write true or false"), ('"True"', "write true, without quotes"), ("maybe", "true or false")],
+)
+def test_quotes_are_spoken_of_only_where_they_are_the_mistake(value: str, hint: str) -> None:
+    (problem,) = problems(pool(f"cdi: {value}"))
+    assert problem.hint.endswith(hint)
 
 
 def test_on_as_a_key_is_text() -> None:
@@ -238,6 +276,7 @@ def test_a_null_document_has_no_pool() -> None:
         ("kind: ConfigMap\n", 1, "holds no file", "config.json"),
         ("kind: ConfigMap\ndata: {a.json: '', b.yaml: ''}\n", 2, "2 files that could be", "config.json"),
         ("kind: ConfigMap\ndata:\n  config.json: {a: 1}\n", 3, "must be text, not a mapping", "config.json: |"),
+        ("a: 1\nrdmaSharedDevicePlugin: {deploy: true}\n", 2, "network operator", "the JSON with configList"),
         ("image: x\nconfig: 5\n", 2, "must be a mapping, not a number", "configList under it"),
         ("image: x\nconfig:\n", 2, "must be a mapping, not null", "configList under it"),
     ],
@@ -292,6 +331,22 @@ def test_aliases_can_not_blow_a_file_up() -> None:
 
 def test_a_list_inside_itself_ends() -> None:
     assert problems("configList: &a [*a]")
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_a_file_full_of_mistakes_is_read_within_seconds(form: str) -> None:
+    """20,000 unknown keys: a file of another program under the wrong name. Each used to cost 4 ms."""
+    keys = {f"vendors{number}": number for number in range(20000)}
+    entry = {"resourceName": "hca", "devices": ["ib0"], **keys}
+    text = json.dumps({"configList": [entry]})
+    if form == "yaml":
+        text = "configList:\n-\n" + "".join(f"  {key}: {json.dumps(value)}\n" for key, value in entry.items())
+    start = time.monotonic()
+    found = problems(text)
+    assert time.monotonic() - start < 20
+    assert len(found) == 20000
+    assert "did you mean vendors?" in found[0].hint
+    assert found[-1].line == (0 if form == "json" else 20004)
 
 
 # --- where problems are ---------------------------------------------------------------------------------------------

@@ -49,16 +49,21 @@ def _down(snapshot: Snapshot) -> frozenset[str]:
 
 
 def _document(snapshot: Snapshot, picture: Picture | None) -> dict[str, Any]:
-    """DESIGN.md 6. With a config, each NIC also says which resources take it, or what refused it."""
+    """DESIGN.md 6 and docs/config.md: the same keys on every machine, with and without a config.
+
+    ``taken_by`` and ``refused`` of a NIC need a config; without one they are empty and null.
+    """
     taken: Mapping[str, tuple[str, ...]] = dict(picture.taken_by) if picture else {}
     refused: Mapping[str, str] = dict(picture.refused) if picture else {}
     nics = []
     for nic in snapshot.nics:
-        entry = _nic(nic)
-        if picture:
-            entry |= {"taken_by": list(taken.get(nic.id, ())), "refused": refused.get(nic.id)}
-        nics.append(entry)
-    return {"nics": nics, "pools": _pools(picture)}
+        nics.append(_nic(nic) | {"taken_by": list(taken.get(nic.id, ())), "refused": refused.get(nic.id)})
+    return {
+        "nics": nics,
+        "pools": _pools(picture),
+        "rdma_cm": asdict(snapshot.rdma_cm) if snapshot.rdma_cm else None,
+        "warnings": list(snapshot.warnings),
+    }
 
 
 def _nic(nic: Nic) -> dict[str, Any]:
@@ -87,6 +92,7 @@ def _nic(nic: Nic) -> dict[str, Any]:
         "char_devices": [asdict(device) for device in nic.char_devices],
         "usable": nic.usable,
         "reasons": list(nic.reasons),
+        "default_excluded": nic.default_excluded,
     }
 
 
@@ -98,6 +104,7 @@ def _pools(picture: Picture | None) -> list[dict[str, Any]]:
             "devices": len(pool.devices),
             "healthy": pool.healthy,
             "nics": [nic.id for nic in pool.nics],
+            "warnings": list(pool.warnings),
         }
         for pool in (picture.pools if picture else ())
     ]
@@ -132,9 +139,15 @@ def _row(nic: Nic, picture: Picture | None) -> Row:
     ]
     state = Cell("/".join(states) or _NONE, _STATE_COLOURS.get("/".join(set(states)), "yellow"))
     rates = [_rate(port.rate) for port in nic.ports]
-    rest = ["/".join(rates) or _NONE, ", ".join(nic.netdevs) or _NONE]
+    rest = ["/".join(rates) or _NONE, ", ".join(_netdevs(nic)) or _NONE]
     verdict, notes = _verdict(nic, picture)
     return Row((*map(Cell, cells), state, *map(Cell, rest), verdict), notes)
+
+
+def _netdevs(nic: Nic) -> list[str]:
+    """The netdev that a GID names comes first: it carries the NIC's addresses, and is the bond where there is one."""
+    carriers = {gid.netdev for port in nic.ports for gid in port.gids}
+    return sorted(nic.netdevs, key=lambda netdev: netdev not in carriers)
 
 
 def _rate(rate: str) -> str:

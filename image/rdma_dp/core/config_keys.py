@@ -10,15 +10,16 @@ one key given twice. ``null`` is as good as leaving a key out, there as here.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Dict, Mapping, Set, Tuple
+from typing import Any, Dict, Mapping, Optional, Set, Tuple
 
+from . import names
 from .config_selectors import READERS as SELECTORS
 from .config_values import Reader, Refused, choice, flag, integer, list_of, number, text
 from .model import CHAR_DEVICE_KINDS, EXCLUSIVE, SHARED
-from .names import MAX_DEVICES
-from .problems import Report, Steps, kind, nearest, show
+from .problems import Report, Steps, kind, show
 
 FILE = {
+    "$schema": text(lambda found: None, {}),  # where editors find the schema; it means nothing to the plugin
     "periodicUpdateInterval": integer(0, 86400, {-1: "write 0 to switch the periodic rescan off"}),
 }
 HEALTH = {
@@ -27,11 +28,12 @@ HEALTH = {
     "recoverAfter": integer(1, 1000, {}),
 }
 POOL = {
-    "resourceName": text(),
-    "resourcePrefix": text(unset=(None, "")),  # today's plugin spells the default so, too
+    "resourceName": text(names.refuse_name, names.NAME_SCHEMA),
+    # Today's plugin spells the default "", too.
+    "resourcePrefix": text(names.refuse_prefix, names.PREFIX_SCHEMA, unset=(None, "")),
     "mode": choice((SHARED, EXCLUSIVE)),
     "rdmaHcaMax": integer(
-        1, MAX_DEVICES, {0: "remove the pool if it is to offer nothing", -1: "leave it out for 1000"}
+        1, names.MAX_DEVICES, {0: "remove the pool if it is to offer nothing", -1: "leave it out for 1000"}
     ),
     "rdmaHcaScope": choice(("node", "nic")),
     "devices": SELECTORS["ifNames"],
@@ -51,11 +53,32 @@ _HOMES = {
 }
 
 
-def takes_text(steps: Steps) -> bool:
-    """Whether a text belongs at this place of a config, and not a number or a flag."""
-    key = next((step.lower() for step in reversed(steps) if isinstance(step, str)), "")
-    readers = {name.lower(): reader for name, reader in {**FILE, **HEALTH, **POOL}.items()}
-    return key not in readers or readers[key].schema.get("type") not in ("integer", "number", "boolean")
+_NESTED = {"health": "write a mapping", "selectors": "write a mapping", "configList": "write a list of pools"}
+
+
+def remedy(steps: Steps, written: str, value: object) -> str:
+    """What to write instead of an unquoted scalar of YAML that is ``value`` (or None) to some and a text to others.
+
+    It is something that is taken at this place; where neither the text nor the value would be, what is wanted there.
+    """
+    key = next((step for step in reversed(steps) if isinstance(step, str)), "").lower()
+    nested = next((hint for name, hint in _NESTED.items() if name.lower() == key), "")
+    reader = _reader_at(key, inside=isinstance(steps[-1], int)) if steps else None
+    if reader is None:
+        return nested or f"put it in quotes: {show(written)}"
+    plain = reader.schema.get("type") in ("integer", "number", "boolean")
+    try:
+        found = reader.read(value if plain else written)
+    except Refused as refused:
+        return refused.notes[0][2]
+    return f"write {show(found)}" if plain else f"put it in quotes: {show(written)}"
+
+
+def _reader_at(key: str, *, inside: bool) -> Optional[Reader]:
+    """How the value of a key is read, or an entry inside its list; None for a key that takes none."""
+    known = {**FILE, **HEALTH, **POOL, **SELECTORS}
+    found = next((reader for name, reader in known.items() if name.lower() == key), None)
+    return found.item if found and inside else found
 
 
 @dataclass
@@ -115,9 +138,9 @@ def _unknown(key: object, place: Steps, report: Report, known: Tuple[str, ...]) 
         hint = "YAML reads some words without quotes, like on and yes, as values; here, keys are: " + ", ".join(known)
         report.add(place, f"the key {show(key)} is {kind(key)}, not text", hint)
         return
-    close = nearest(key, known)
+    close = report.nearest(key, known)
     home = next((home for name, home in _HOMES.items() if name.lower() == key.lower()), "")
-    elsewhere = nearest(key, _HOMES)
+    elsewhere = report.nearest(key, _HOMES)
     if home:
         hint = f"move it {home}"
     elif close:

@@ -11,7 +11,7 @@ from typing import Dict, Optional, Sequence, Tuple
 from . import message_size, names
 from .config_keys import Mapped
 from .model import EXCLUSIVE, SHARED, PoolConfig
-from .problems import Report, Steps, show
+from .problems import Report, Steps
 
 # Only some pools can obey these; elsewhere they would be silently without effect.
 _SHARED_ONLY = {
@@ -30,15 +30,9 @@ class Entry:
 
 
 def check_pool(mapped: Mapped, selectors: Optional[Mapped], place: Steps, report: Report) -> None:
-    """Reports what is wrong within one pool; values that turn out wrong are taken out of ``mapped``."""
+    """Reports what is wrong within one pool."""
     if "resourceName" not in mapped.places:
         report.add((*place, "resourceName"), "is missing", "name the resource that pods ask for, for example hca")
-    for key, refuse in (("resourceName", names.refuse_name), ("resourcePrefix", names.refuse_prefix)):
-        refusal = refuse(mapped.values[key]) if key in mapped.values else None
-        if refusal:
-            message, hint = refusal
-            report.add(mapped.places[key], f"{show(mapped.values[key])} {message}", hint)
-            del mapped.values[key]
     _check_mode(mapped, report)
     _check_choice_of_nics(mapped, selectors, place, report)
     _check_size(mapped, place, report)
@@ -80,14 +74,14 @@ def _check_size(mapped: Mapped, place: Steps, report: Report) -> None:
     if values.get("rdmaHcaScope") == "nic":
         fronts = [names.shared_front(prefix, name, message_size.PCI_ADDRESS)] * message_size.ASSUMED_NICS
         numa = [[1]] * message_size.ASSUMED_NICS
-        limit = f"with {message_size.ASSUMED_NICS} NICs, at most {message_size.most(fronts, numa)} per NIC fit"
+        limit = f"with {message_size.ASSUMED_NICS} NICs, at most %d per NIC fit"
     else:
         fronts, numa = [names.shared_front(prefix, name)], []
-        limit = f"at most {message_size.most(fronts)} fit with this resource name"
+        limit = "at most %d fit with this resource name"
     size = message_size.message_size(fronts, count, numa)
     if size > message_size.MAX_MESSAGE:
         message = f"{count} devices make a list of {size} bytes; kubelet takes {message_size.MAX_MESSAGE}"
-        report.add(mapped.places["rdmaHcaMax"], message, limit)
+        report.add(mapped.places["rdmaHcaMax"], message, limit % message_size.most(fronts, numa))
 
 
 def check_together(entries: Sequence[Entry], report: Report) -> None:

@@ -27,7 +27,11 @@ FUNCTIONS = ("pf", "vf", "sf")
 _HEX_ID = re.compile(r"(?:0x)?([0-9a-f]{4})")
 _PCI_ADDRESS = re.compile(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}:[01][0-9a-f]\.[0-7])")
 _DRIVER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-_LONGEST_NAME = 127  # of an altname; a netdev's own name has at most 15 characters
+_LONGEST_NETDEV = 15  # IFNAMSIZ of linux/if.h, less the zero byte; only an altname can be longer
+_LONGEST_PATTERN = 127
+_UNPRINTABLE = r"\u0000-\u001f\u007f-\u00a0"  # the part of it that a schema can name
+# As fnmatch reads it: a bracket may follow the opening one (and its "!") without closing it.
+_SHELL_PATTERN = r"(?:[^\[/\s]|\[(?:![^/\s]|[^!/\s])[^\]/\s]*\])+"
 
 
 def hex_id(file: str, example: str) -> Reader:
@@ -89,19 +93,25 @@ def driver() -> Reader:
 
 
 def netdev() -> Reader:
-    """A network interface's name or altname, exactly."""
+    """A network interface's name, exactly. sysfs knows no altnames, so none can be matched."""
 
     def read(value: object) -> str:
         found = _name(value, "/sys/class/net/")
         if any(char in found for char in "*?["):
             hint = "interfaces are named exactly; patterns are possible in rdmaDevices"
             raise Refused(f"{show(found)} is a pattern", hint)
-        if "/" in found or len(found) > _LONGEST_NAME:
+        if "/" in found:
             hint = "write it as ip link shows it, for example bond0"
             raise Refused(f"{show(found)} is not the name of a network interface", hint)
+        if len(found) > _LONGEST_NETDEV:
+            message = (
+                f"{show(found)} has {len(found)} characters, so it is an altname, and sysfs does not show altnames"
+            )
+            hint = "write the name that ip link shows for it, of at most 15 characters, or use pciAddresses"
+            raise Refused(message, hint)
         return found
 
-    schema = {"type": "string", "minLength": 1, "maxLength": _LONGEST_NAME, "pattern": r"^[^/*?\[\s]+$"}
+    schema = {"type": "string", "maxLength": _LONGEST_NETDEV, "pattern": rf"^[^/*?\[\s{_UNPRINTABLE}]+$"}
     return Reader(read, schema)
 
 
@@ -110,12 +120,15 @@ def rdma_device() -> Reader:
 
     def read(value: object) -> str:
         found = _name(value, "/sys/class/infiniband/")
-        if "/" in found or len(found) > _LONGEST_NAME:
+        if "/" in found or len(found) > _LONGEST_PATTERN:
             hint = "write it as in /sys/class/infiniband: mlx5_0, or mlx5_bond_* for several"
             raise Refused(f"{show(found)} is not the name of an RDMA device", hint)
+        if not re.fullmatch(_SHELL_PATTERN, found):
+            raise Refused(f"{show(found)} has a [ without its ]", "write for example mlx5_[0-3]")
         return found
 
-    return Reader(read, {"type": "string", "minLength": 1, "maxLength": _LONGEST_NAME, "pattern": r"^[^/\s]+$"})
+    pattern = rf"^(?![\s\S]*[{_UNPRINTABLE}]){_SHELL_PATTERN}$"
+    return Reader(read, {"type": "string", "maxLength": _LONGEST_PATTERN, "pattern": pattern})
 
 
 def _name(value: object, directory: str = "") -> str:

@@ -34,18 +34,25 @@ class Reader:
     read: Callable[[object], Any]
     schema: Mapping[str, Any]
     unset: Tuple[object, ...] = (None,)  # values that are as good as leaving the key out
+    item: Optional["Reader"] = None  # of a list: how its entries are read
 
 
-def text(unset: Tuple[object, ...] = (None,)) -> Reader:
-    """Any text but the empty one."""
+def text(
+    refuse: Callable[[str], Optional[Tuple[str, str]]], schema: Mapping[str, Any], unset: Tuple[object, ...] = (None,)
+) -> Reader:
+    """A text that ``refuse`` finds nothing wrong with; it returns what is wrong and what to write, or None."""
 
     def read(value: object) -> str:
         found = as_text(value)
         if not found.strip():
             raise Refused("is empty", "fill it in, or leave the key out")
+        refusal = refuse(found)
+        if refusal:
+            message, hint = refusal
+            raise Refused(f"{show(found)} {message}", hint)
         return found
 
-    return Reader(read, {"type": "string", "minLength": 1}, unset)
+    return Reader(read, {"type": "string", **schema}, unset)
 
 
 def integer(lowest: int, highest: int, hints: Mapping[int, str]) -> Reader:
@@ -65,7 +72,7 @@ def _whole(value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return int(value)
     if isinstance(value, float):
-        meant = f"write {show(int(value))}" if math.isfinite(value) and value == int(value) else "write a whole number"
+        meant = f"write {show(int(value))}" if value.is_integer() else "write a whole number"
         raise Refused(f"{show(value)} is not a whole number", meant)
     if isinstance(value, str):
         number = float(value) if _DECIMAL.fullmatch(value.strip()) else math.nan
@@ -79,7 +86,8 @@ def number(lowest: float, highest: float) -> Reader:
 
     def read(value: object) -> float:
         if isinstance(value, str):
-            raise Refused(f"{show(value)} is text, not a number", "write a number, without quotes")
+            meant = f"write {value.strip()}, without quotes" if _DECIMAL.fullmatch(value.strip()) else "write a number"
+            raise Refused(f"{show(value)} is text, not a number", meant)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise Refused(f"must be a number, not {kind(value)}", "write a number")
         if not lowest <= value <= highest:  # so for "not a number" too
@@ -97,7 +105,9 @@ def flag() -> Reader:
         if isinstance(value, bool):
             return value
         wrong = f"{show(value)} is {kind(value)}" if isinstance(value, (str, int, float)) else f"is {kind(value)}"
-        raise Refused(f"{wrong}, not true or false", "write true or false, without quotes")
+        word = value.strip().lower() if isinstance(value, str) else ""
+        meant = f"write {word}, without quotes" if word in ("true", "false") else "write true or false"
+        raise Refused(f"{wrong}, not true or false", meant)
 
     return Reader(read, {"type": "boolean"})
 
@@ -138,7 +148,7 @@ def list_of(item: Reader, example: str, order: Sequence[str] = (), least: int = 
         return tuple(sorted(items, key=order.index) if order else items)
 
     schema = {"type": "array", "items": dict(item.schema), **({"minItems": least} if least else {})}
-    return Reader(read, schema)
+    return Reader(read, schema, item=item)
 
 
 def as_text(value: object) -> str:
@@ -150,5 +160,7 @@ def as_text(value: object) -> str:
     if isinstance(value, bool):
         raise Refused(f"{show(value)} is {kind(value)}, not text", "put it in quotes if text is meant")
     if isinstance(value, (int, float)):
-        raise Refused(f"{show(value)} is {kind(value)}, not text", f'put it in quotes: "{show(value)}"')
+        shown = show(value)
+        meant = f'put it in quotes: "{shown}"' if shown[-1:].isdigit() else "write a text"
+        raise Refused(f"{shown} is {kind(value)}, not text", meant)
     raise Refused(f"must be text, not {kind(value)}", "write a text")

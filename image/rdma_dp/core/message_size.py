@@ -9,6 +9,7 @@ or of a message is a tag of one byte, the length as a varint, and the content.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import List, Sequence, Tuple
 
 MAX_MESSAGE = 4 * 1024 * 1024
@@ -24,14 +25,15 @@ def message_size(fronts: Sequence[str], count: int, numa_nodes: Sequence[Sequenc
 
     All are counted as Unhealthy, which takes more room than Healthy. ``numa_nodes`` has the nodes for each front.
     """
-    size = 0
-    for index, front in enumerate(fronts):
-        nodes = numa_nodes[index] if numa_nodes else ()
-        fixed = _field(len("Unhealthy")) + (_field(sum(_field(_numa_node(node)) for node in nodes)) if nodes else 0)
-        for digits, amount in _by_digits(count):
-            identity = len(front.encode("utf-8", "surrogatepass")) + 1 + digits
-            size += amount * _field(_field(identity) + fixed)
-    return size
+    nodes = [tuple(of_front) for of_front in numa_nodes] or [()] * len(fronts)
+    alike = Counter((len(front.encode("utf-8", "surrogatepass")), of_front) for front, of_front in zip(fronts, nodes))
+    return sum(times * _size_of_one(length, count, of_front) for (length, of_front), times in alike.items())
+
+
+def _size_of_one(length: int, count: int, nodes: Tuple[int, ...]) -> int:
+    """For one front of so many bytes."""
+    fixed = _field(len("Unhealthy")) + (_field(sum(_field(_numa_node(node)) for node in nodes)) if nodes else 0)
+    return sum(amount * _field(_field(length + 1 + digits) + fixed) for digits, amount in _by_digits(count))
 
 
 def most(fronts: Sequence[str], numa_nodes: Sequence[Sequence[int]] = ()) -> int:

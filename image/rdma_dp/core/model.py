@@ -106,7 +106,7 @@ class Selectors:
     link_types: Tuple[str, ...] = ()
     rdma_devices: Tuple[str, ...] = ()  # shell patterns
     pci_addresses: Tuple[str, ...] = ()
-    functions: Tuple[str, ...] = ("pf", "sf")
+    functions: Tuple[str, ...] = ()  # empty: pf and sf, and whatever is named exactly
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,13 @@ _LIKE_A_SHARED_ID = re.compile(r".*[.@].*-[0-9]+", re.DOTALL)
 
 Refusal = Tuple[str, str]  # what is wrong, what to write instead
 
+# The same rules as JSON Schema.
+NAME_SCHEMA = {"maxLength": MAX_NAME, "pattern": f"^{_NAME.pattern}$"}
+PREFIX_SCHEMA = {
+    "maxLength": MAX_PREFIX,
+    "pattern": rf"^(?!requests\.)(?![a-z0-9.-]*kubernetes\.io$){_LABEL.pattern}(\.{_LABEL.pattern})*$",
+}
+
 
 def refuse_prefix(prefix: str) -> Optional[Refusal]:
     """Why Kubernetes refuses the prefix of a resource, or None (KUBELET.md rules 16 and 17)."""

@@ -40,7 +40,10 @@ def compute(
     verdicts = _verdicts(config, snapshot, before)
     owners = _owners(config, verdicts)
     pools = tuple(
-        _pool(pool, _nics_of(pool, verdicts, owners), owners, snapshot, unhealthy, before.get(pool.resource))
+        _with_virtual_functions_told(
+            _pool(pool, _nics_of(pool, verdicts, owners), owners, snapshot, unhealthy, before.get(pool.resource)),
+            snapshot,
+        )
         for pool in config.pools
     )
     return Picture(pools, snapshot.rdma_cm, _taken_by(pools), _refused(verdicts, owners, pools))
@@ -225,6 +228,22 @@ def _overlap_warnings(
         if others:
             found.append(f"NIC {nic.id} ({nic.rdma_device}) is shared with {', '.join(others)}")
     return tuple(found)
+
+
+def _with_virtual_functions_told(pool: Pool, snapshot: Snapshot) -> Pool:
+    """The pool, with a warning where its selectors mean VFs, which count only when ``functions`` says so.
+
+    They mean VFs when they find nothing else, as a whole or by one of their device IDs: vendors give VFs their own.
+    """
+    selected = pool.config.selectors
+    left_out = [nic for nic in snapshot.nics if selectors.only_by_default(nic, selected)]
+    found = {nic.device_id for nic in snapshot.nics if selectors.refusal(nic, selected) is None}
+    meant = [nic for nic in left_out if not found or nic.device_id in set(selected.device_ids) - found]
+    if not meant:
+        return pool
+    listed = ", ".join(nic.rdma_device for nic in meant[:3]) + (", ..." if len(meant) > 3 else "")
+    warning = f"the selectors find virtual functions ({listed}); these count only with functions: [vf]"
+    return replace(pool, warnings=(*pool.warnings, warning))
 
 
 def _topology_warnings(config: PoolConfig, nics: Sequence[Nic]) -> Tuple[str, ...]:

@@ -19,6 +19,7 @@ Steps = Tuple[object, ...]  # keys and list indices; a key that YAML made a numb
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _LONGEST_SHOWN = 60
+_MOST_LOOKS = 200
 
 
 @dataclass(frozen=True)
@@ -50,10 +51,16 @@ class Report:
 
     def __init__(self) -> None:
         self._problems: Dict[Tuple[Steps, str], Problem] = {}
+        self._looks = 0
 
     def add(self, steps: Steps, message: str, hint: str = "") -> None:
         """Notes one problem."""
         self._problems.setdefault((steps, message), Problem(path(steps), message, hint, steps))
+
+    def nearest(self, word: str, known: Iterable[str]) -> str:
+        """``nearest``, for so many words of a document; a file with more is none of ours, and each takes a while."""
+        self._looks += 1
+        return nearest(word, known) if self._looks <= _MOST_LOOKS else ""
 
     def __bool__(self) -> bool:
         return bool(self._problems)
@@ -70,7 +77,9 @@ def in_order_of(document: object, problems: Iterable[Problem]) -> Tuple[Problem,
 
     def rank(container: object, step: object) -> int:
         if isinstance(container, Mapping):
-            known = ranks.setdefault(id(container), {key: number for number, key in enumerate(container)})
+            known = ranks.get(id(container))
+            if known is None:
+                known = ranks[id(container)] = {key: number for number, key in enumerate(container)}
             return known.get(step, len(known))
         return step if isinstance(step, int) else 0
 
@@ -137,5 +146,5 @@ def kind(value: object) -> str:
 def nearest(word: str, known: Iterable[str]) -> str:
     """The known word that was probably meant, or "" when none is close."""
     by_folded = {name.lower(): name for name in known}
-    close = difflib.get_close_matches(word[:_LONGEST_SHOWN].lower(), by_folded, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(word[:_LONGEST_SHOWN].lower(), by_folded, n=1, cutoff=0.7)
     return by_folded[close[0]] if close else ""

@@ -27,6 +27,7 @@ RDMA_DRIVERS = {
     "mana_ib": ("mana",),
     "ionic_rdma": ("ionic",),
 }
+DEFAULT_FUNCTIONS = ("pf", "sf")
 _WILDCARDS = frozenset("*?[")
 
 
@@ -35,8 +36,28 @@ def refusal(nic: Nic, selectors: Selectors) -> Optional[str]:
 
     A NIC with ``default_excluded`` (a bridge of an NVSwitch, the uplink of a VM) is taken only by a pool that names it:
     its PCI address, one of its netdevs, or its RDMA device without wildcards. Patterns, vendors and device IDs do not
-    name it, as these NICs share them with ordinary ones. A NIC without PCI function passes ``functions``.
+    name it, as these NICs share them with ordinary ones. Where ``functions`` is not given, a VF too is taken by a pool
+    that names it, as today's plugin takes it. A NIC without PCI function counts as a PF.
     """
+    found = _refused_by_a_selector(nic, selectors)
+    if found is None and not selectors.functions and not _passes_default_functions(nic, selectors):
+        return f"functions: {nic.function} is not one of {', '.join(DEFAULT_FUNCTIONS)}, the default"
+    if found is None and nic.default_excluded and not _named(nic, selectors):
+        return f"{nic.default_excluded}; to take it, name it in rdmaDevices, pciAddresses or ifNames"
+    return found
+
+
+def only_by_default(nic: Nic, selectors: Selectors) -> bool:
+    """True when nothing but the default of ``functions`` refuses the NIC: a VF that the rest selects."""
+    refused_otherwise = _refused_by_a_selector(nic, selectors) is not None or nic.default_excluded
+    return not (refused_otherwise or selectors.functions or _passes_default_functions(nic, selectors))
+
+
+def _passes_default_functions(nic: Nic, selectors: Selectors) -> bool:
+    return not nic.function or nic.function in DEFAULT_FUNCTIONS or _named(nic, selectors)
+
+
+def _refused_by_a_selector(nic: Nic, selectors: Selectors) -> Optional[str]:
     tests: Sequence[Tuple[str, Tuple[str, ...], Tuple[str, ...], Callable[[str, str], bool]]] = (
         ("vendors", _known(nic.vendor), selectors.vendors, str.__eq__),
         ("deviceIDs", _known(nic.device_id), selectors.device_ids, str.__eq__),
@@ -45,14 +66,17 @@ def refusal(nic: Nic, selectors: Selectors) -> Optional[str]:
         ("linkTypes", link_types(nic), selectors.link_types, str.__eq__),
         ("rdmaDevices", (nic.rdma_device,), selectors.rdma_devices, fnmatchcase),
         ("pciAddresses", _known(nic.pci_address), selectors.pci_addresses, str.__eq__),
-        ("functions", _known(nic.function), selectors.functions if nic.function else (), str.__eq__),
+        ("functions", _known(nic.function), _functions(nic, selectors), str.__eq__),
     )
     for name, values, wanted, matches in tests:
         if wanted and not any(matches(value, pattern) for value in values for pattern in wanted):
             return f"{name}: {_not_one_of(values, wanted)}"
-    if nic.default_excluded and not _named(nic, selectors):
-        return f"{nic.default_excluded}; to take it, name it in rdmaDevices, pciAddresses or ifNames"
     return None
+
+
+def _functions(nic: Nic, selectors: Selectors) -> Tuple[str, ...]:
+    """What is wanted of this NIC; nothing of one without PCI function, where PFs are welcome."""
+    return () if not nic.function and "pf" in selectors.functions else selectors.functions
 
 
 def link_types(nic: Nic) -> Tuple[str, ...]:

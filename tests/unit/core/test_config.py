@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -53,7 +54,7 @@ def test_defaults_are_those_of_the_design() -> None:
                 mode="shared",
                 rdma_hca_max=1000,
                 rdma_hca_scope="node",
-                selectors=Selectors(rdma_devices=("*",), functions=("pf", "sf")),
+                selectors=Selectors(rdma_devices=("*",)),
                 required_char_devices=("uverbs",),
                 health_policy="any",
                 exclude_topology=False,
@@ -143,6 +144,7 @@ def test_every_key_of_the_design_is_taken() -> None:
         ("ifNames", "if_names", "bond0", "bond0"),
         ("ifNames", "if_names", "/sys/class/net/ib0", "ib0"),
         ("ifNames", "if_names", "eth0.100", "eth0.100"),
+        ("ifNames", "if_names", "enp23s0f0np0v12", "enp23s0f0np0v12"),  # 15 characters
         ("linkTypes", "link_types", "ether", "ether"),
         ("linkTypes", "link_types", "link/ether", "ether"),
         ("linkTypes", "link_types", "ethernet", "ether"),
@@ -152,6 +154,7 @@ def test_every_key_of_the_design_is_taken() -> None:
         ("linkTypes", "link_types", "link/infiniband", "infiniband"),
         ("linkTypes", "link_types", "ib", "infiniband"),
         ("rdmaDevices", "rdma_devices", "mlx5_[0-3]", "mlx5_[0-3]"),
+        ("rdmaDevices", "rdma_devices", "mlx5_[!]0][]x]", "mlx5_[!]0][]x]"),
         ("rdmaDevices", "rdma_devices", "/sys/class/infiniband/mlx5_0", "mlx5_0"),
         ("pciAddresses", "pci_addresses", "0000:17:00.0", "0000:17:00.0"),
         ("pciAddresses", "pci_addresses", "0000:B8:1F.7", "0000:b8:1f.7"),
@@ -223,11 +226,24 @@ def test_the_largest_count_that_fits_into_kubelets_message_is_taken() -> None:
     only_problem({"configList": [pool(resourceName=name, rdmaHcaMax=fits + 1)]})
 
 
+def test_thousands_of_pools_are_checked_within_a_second_or_two() -> None:
+    pools = [pool(resourceName=f"h{number}", rdmaHcaScope="nic") for number in range(3000)]
+    start = time.monotonic()
+    assert len(config.parse({"configList": pools}).pools) == 3000
+    assert time.monotonic() - start < 3
+
+
 def test_devices_per_nic_must_fit_for_sixteen_nics() -> None:
     problem = only_problem({"configList": [pool(rdmaHcaScope="nic", rdmaHcaMax=100000)]})
     assert problem.path == "configList[0].rdmaHcaMax"
     assert "with 16 NICs" in problem.hint
     assert parse_pool(rdmaHcaScope="nic", rdmaHcaMax=5000).rdma_hca_max == 5000
+
+
+def test_an_altname_is_refused_in_devices_too() -> None:
+    problem = only_problem({"configList": [{"resourceName": "hca", "devices": ["a" * 16]}]})
+    assert problem.path == "configList[0].devices[0]"
+    assert "altname" in problem.message
 
 
 # --- what is refused ------------------------------------------------------------------------------------------------
@@ -300,6 +316,7 @@ def test_documents_that_are_no_config(document: object, path: str, message: str,
         ({"resourcePrifix": "rdma"}, "resourcePrifix", "not a known key", "did you mean resourcePrefix?"),
         ({"vendors": ["15b3"]}, "vendors", "not a known key", "move it under selectors"),
         ({"ifName": ["ib0"]}, "ifName", "not a known key", "ifNames? It belongs under selectors"),
+        ({"rdmaSharedDevicePlugin": 1}, "rdmaSharedDevicePlugin", "not a known key", "known here: resourceName"),
         ({"xyzzy": 1}, "xyzzy", "not a known key", "known here: resourceName"),
         ({True: 1}, "[true]", "is true or false, not text", "on and yes"),
         ({"a b\n": 1}, '["a b\\n"]', "not a known key", ""),
@@ -343,11 +360,16 @@ def test_pool_that_is_refused(keys: dict[Any, Any], path: str, message: str, hin
         ("drivers", True, "not text", ""),
         ("ifNames", "bond*", "is a pattern", "rdmaDevices"),
         ("ifNames", "a/b", "not the name of a network interface", "bond0"),
+        ("ifNames", "enp23s0f0np0-rail", "17 characters, so it is an altname", "or use pciAddresses"),
+        ("ifNames", "a" * 16, "16 characters, so it is an altname", "at most 15"),  # IFNAMSIZ
         ("ifNames", "eth\x000", "unprintable", ""),
         ("ifNames", "eth\ud800", "unprintable", ""),
         ("linkTypes", "ethernot", "not one of ether, infiniband", "did you mean ether?"),
         ("linkTypes", "loopback", "not one of ether, infiniband", ""),
         ("rdmaDevices", "/dev/infiniband/uverbs0", "not the name of an RDMA device", "mlx5_0"),
+        ("rdmaDevices", "[mlx5", "has a [ without its ]", "mlx5_[0-3]"),
+        ("rdmaDevices", "mlx5_[!]", "has a [ without its ]", ""),  # to fnmatch, the ] is a member here
+        ("rdmaDevices", "mlx5_[]", "has a [ without its ]", ""),
         ("pciAddresses", 1020.0, "1020.0 is a number", '"0000:17:00.0"'),
         ("pciAddresses", "17:00", "not a PCI address", '"0000:17:00.0"'),
         ("pciAddresses", "0000:17:20.0", "not a PCI address", ""),  # a bus has 32 devices
@@ -461,7 +483,7 @@ def test_normalised_document_has_the_designs_names_and_only_what_applies() -> No
         "mode": "shared",
         "rdmaHcaMax": 1000,
         "rdmaHcaScope": "node",
-        "selectors": {"rdmaDevices": ["*"], "functions": ["pf", "sf"]},
+        "selectors": {"rdmaDevices": ["*"]},  # functions are not spelled out: given, they bar VFs that are named
         "requiredCharDevices": ["uverbs"],
         "healthPolicy": "any",
         "excludeTopology": False,

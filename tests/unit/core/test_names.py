@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -89,8 +91,14 @@ def test_a_front_is_hashed_only_when_five_digits_would_not_fit() -> None:
     assert names.shared_id(names.shared_front("rdma", longest), 99999) == f"rdma.{longest}-99999"
     assert names.shared_front("rdma", "a" * 52) == "rdma." + "a" * 52
     hashed = names.shared_front("rdma", "a" * 53)
-    assert hashed.startswith("hash@")
+    assert re.fullmatch("hash@[0-9a-f]{24}", hashed)  # 96 bits: no two names of a node ever meet
     assert hashed != names.shared_front("rdma", "a" * 54)
+
+
+def test_names_that_are_hashed_do_not_meet() -> None:
+    """As many resources as one node could ever have, all with names that are too long for an ID."""
+    fronts = {names.shared_front("a" * 50 + str(number), "b" * 60) for number in range(2000)}
+    assert len(fronts) == 2000
 
 
 any_name = st.text(min_size=1, max_size=300)

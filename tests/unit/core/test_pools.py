@@ -259,6 +259,25 @@ def test_refused_nics_say_what_refused_them() -> None:
 # --- from picture to picture ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("selectors", "told"),
+    [
+        ({"deviceIDs": ["101e"]}, True),
+        ({"vendors": ["15b3"], "deviceIDs": ["1021", "101e"]}, True),
+        ({"rdmaDevices": ["mlx5_9"], "functions": ["pf"]}, False),
+        ({"vendors": ["15b3"]}, False),  # PFs are what most people mean
+        ({"deviceIDs": ["1021"]}, False),
+        ({"deviceIDs": ["101e"], "functions": ["vf"]}, False),
+    ],
+)
+def test_selectors_that_can_only_mean_vfs_are_told_how_to_say_so(selectors: dict[str, Any], told: bool) -> None:
+    """A config of today's plugin with the device ID of mlx5 VFs must not become an empty pool without a word."""
+    vf = nic(1, rdma_device="mlx5_9", device_id="101e", function="vf")
+    pool = only(pools.compute(configured({"selectors": selectors}), machine(nic(0, device_id="1021"), vf)))
+    warning = "the selectors find virtual functions (mlx5_9); these count only with functions: [vf]"
+    assert pool.warnings == ((warning,) if told else ())
+
+
 def test_vanished_nic_stays_unhealthy_under_its_id_until_it_is_back() -> None:
     """DESIGN.md 7.4."""
     before = pools.compute(EXCLUSIVE, FOUR)

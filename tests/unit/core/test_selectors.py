@@ -27,7 +27,7 @@ def nic(**fields: Any) -> Nic:
         "device_id": "1021",
         "driver": "mlx5_core",
         "function": "pf",
-        "netdevs": ("bond0", "enp23s0f0np0", "enp23s0f1np1", "rail0"),
+        "netdevs": ("bond0", "enp23s0f0np0", "enp23s0f1np1"),
         "ports": (port(),),
     }
     return Nic(**{**default, **fields})
@@ -55,7 +55,6 @@ SOFT = nic(
         Selectors(drivers=("mlx5_ib",)),  # what lsmod and `rdma link` show
         Selectors(if_names=("bond0",)),  # the bond over it
         Selectors(if_names=("enp23s0f1np1",)),  # a member of the bond
-        Selectors(if_names=("rail0",)),  # an altname
         Selectors(link_types=("ether",)),
         Selectors(rdma_devices=("mlx5_bond_*",)),
         Selectors(rdma_devices=("mlx5_0", "mlx5_bond_[0-3]")),
@@ -73,17 +72,23 @@ def test_nic_that_is_taken(selectors: Selectors) -> None:
         (Selectors(vendors=("8086", "1ded")), "vendors: 15b3 is not one of 8086, 1ded"),
         (Selectors(vendors=("15b3",), device_ids=("1017",)), "deviceIDs: 1021 is not one of 1017"),
         (Selectors(drivers=("irdma",)), "drivers: mlx5_core is not one of irdma"),
-        (
-            Selectors(if_names=("bond1",)),
-            "ifNames: none of bond0, enp23s0f0np0, enp23s0f1np1, rail0 is one of bond1",
-        ),
-        (Selectors(if_names=("bond",)), "ifNames: none of bond0, enp23s0f0np0, enp23s0f1np1, rail0 is one of bond"),
+        (Selectors(if_names=("bond1",)), "ifNames: none of bond0, enp23s0f0np0, enp23s0f1np1 is one of bond1"),
+        (Selectors(if_names=("bond",)), "ifNames: none of bond0, enp23s0f0np0, enp23s0f1np1 is one of bond"),
         (Selectors(link_types=("infiniband",)), "linkTypes: ether is not one of infiniband"),
         (Selectors(rdma_devices=("mlx5_?",)), "rdmaDevices: mlx5_bond_0 is not one of mlx5_?"),
         (Selectors(pci_addresses=("0000:17:00.1",)), "pciAddresses: 0000:17:00.0 is not one of 0000:17:00.1"),
         (Selectors(functions=("vf",)), "functions: pf is not one of vf"),
         # The first one that refuses, in the order of the config file
         (Selectors(vendors=("8086",), drivers=("ice",), functions=("vf",)), "vendors: 15b3 is not one of 8086"),
+        (Selectors(device_ids=("1017",), drivers=("ice",)), "deviceIDs: 1021 is not one of 1017"),
+        (Selectors(drivers=("ice",), if_names=("eth0",)), "drivers: mlx5_core is not one of ice"),
+        (
+            Selectors(if_names=("eth0",), link_types=("infiniband",)),
+            "ifNames: none of bond0, enp23s0f0np0, enp23s0f1np1 is one of eth0",
+        ),
+        (Selectors(link_types=("infiniband",), rdma_devices=("x",)), "linkTypes: ether is not one of infiniband"),
+        (Selectors(rdma_devices=("x",), pci_addresses=("y",)), "rdmaDevices: mlx5_bond_0 is not one of x"),
+        (Selectors(pci_addresses=("y",), functions=("vf",)), "pciAddresses: 0000:17:00.0 is not one of y"),
     ],
 )
 def test_nic_that_is_refused(selectors: Selectors, words: str) -> None:
@@ -93,11 +98,38 @@ def test_nic_that_is_refused(selectors: Selectors, words: str) -> None:
 @pytest.mark.parametrize(("function", "taken"), [("pf", True), ("sf", True), ("vf", False), ("", True)])
 def test_by_default_virtual_functions_stay_out(function: str, taken: bool) -> None:
     words = refusal(nic(function=function), Selectors(vendors=("15b3",)))
-    assert words == (None if taken else "functions: vf is not one of pf, sf")
+    assert words == (None if taken else "functions: vf is not one of pf, sf, the default")
+
+
+@pytest.mark.parametrize(
+    ("selectors", "taken"),
+    [
+        (Selectors(if_names=("ibp141s0v0",)), True),
+        (Selectors(pci_addresses=("0000:8d:00.1",)), True),
+        (Selectors(rdma_devices=("mlx5_1",)), True),
+        (Selectors(rdma_devices=("mlx5_*",)), False),
+        (Selectors(device_ids=("101e",)), False),
+        (Selectors(device_ids=("101e",), functions=("vf",)), True),
+        (Selectors(if_names=("ibp141s0v0",), functions=("pf",)), False),  # what is said counts
+    ],
+)
+def test_a_vf_counts_where_a_config_of_todays_plugin_names_it(selectors: Selectors, taken: bool) -> None:
+    """Today's plugin does not tell PFs from VFs; the VF is that of capture 12."""
+    vf = nic(
+        id="0000:8d:00.1",
+        pci_address="0000:8d:00.1",
+        rdma_device="mlx5_1",
+        device_id="101e",
+        function="vf",
+        netdevs=("ibp141s0v0",),
+    )
+    assert (refusal(vf, selectors) is None) == taken
 
 
 def test_nic_without_pci_function() -> None:
-    assert refusal(SOFT, Selectors(rdma_devices=("rxe*",), functions=("vf",))) is None
+    assert refusal(SOFT, Selectors(rdma_devices=("rxe*",), functions=("pf",))) is None
+    words = "functions: the NIC has none; wanted is vf, sf"
+    assert refusal(SOFT, Selectors(rdma_devices=("rxe*",), functions=("vf", "sf"))) == words
     assert refusal(SOFT, Selectors(if_names=("eth0",))) is None
     assert refusal(SOFT, Selectors(vendors=("15b3",))) == "vendors: the NIC has none; wanted is 15b3"
 
