@@ -74,6 +74,19 @@ class TestSiteRefuses:
         run = playbooks.run("site.yml", "-e", json.dumps({"lingjun_rdma_nodes": ["node-a", "NODE-B"]}))
         refused(run, "NODE-B", "node-b")
 
+    def test_node_that_is_in_another_mode(self, playbooks: Playbooks, kube: Kube) -> None:
+        kube.run("label", "node", "node-b", "lingjun.rdma/mode=exclusive")
+        try:
+            labelled = kube.fingerprint()
+            refused(playbooks.run("site.yml"), "node-b (exclusive)", "switch_mode.yml")
+            assert kube.fingerprint() == labelled
+        finally:
+            kube.run("label", "node", "node-b", "lingjun.rdma/mode-")
+
+    def test_namespace_that_does_not_exist(self, playbooks: Playbooks) -> None:
+        run = playbooks.run("site.yml", "-e", "device_plugin_namespace=nowhere")
+        refused(run, "nowhere", "device_plugin_create_namespace")
+
     def test_config_with_three_mistakes_lists_all_three(self, playbooks: Playbooks) -> None:
         run = playbooks.run(
             "site.yml", "-e", profile(resourceName="_hca", rdmaHcaMaximum=1000, selectors={"linkTypes": ["ethernot"]})
