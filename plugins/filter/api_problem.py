@@ -68,7 +68,8 @@ def api_problem(result: Mapping[str, Any], remedies: Optional[Mapping[str, str]]
         or "The API server can't be reached any more, or kubernetes.core failed; run again with -vvv to see more"
     )
     remedy = {**_GENERAL, **(remedies or {})}.get(reason, "")
-    return sentence.rstrip(".") + "." + (f" {remedy}" if remedy else "")
+    sentence = sentence.rstrip(".")
+    return sentence + ("" if sentence.endswith(("?", "!")) else ".") + (f" {remedy}" if remedy else "")
 
 
 def _status(text: str) -> Dict[str, Any]:

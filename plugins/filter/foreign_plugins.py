@@ -58,6 +58,8 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Seque
 import yaml
 from ansible_collections.lingjun.rdma.plugins.module_utils._names import PLUGIN_SELECTOR
 
+# Anybody may have called a plugin rdma-dp, so the name alone does not make it ours.
+_OURS = (PLUGIN_SELECTOR, "app.kubernetes.io/managed-by=lingjun.rdma")
 ACK_DEFAULT = "rdma/hca"  # of the add-on's customResourceName (ACK page)
 _ACK_NAMES = ("ack-rdma-dp-ds",)
 _SHARED_PLUGIN = re.compile(r"rdma-shared-dp|k8s-rdma-shared-dev(ice)?-plugin|rdma-shared-device-plugin")
@@ -118,8 +120,8 @@ def _naming(resource: str) -> "re.Pattern[str]":
 
 
 def _ours(daemonset: Mapping[str, Any]) -> bool:
-    key, _equals, value = PLUGIN_SELECTOR.partition("=")
-    return (daemonset["metadata"].get("labels") or {}).get(key) == value
+    labels = daemonset["metadata"].get("labels") or {}
+    return {f"{key}={value}" for key, value in labels.items()}.issuperset(_OURS)
 
 
 def _containers(pod: Mapping[str, Any]) -> List[Mapping[str, Any]]:

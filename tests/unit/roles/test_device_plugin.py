@@ -292,6 +292,9 @@ class TestRefusals:
             ({"device_plugin_port": "http"}, ["device_plugin_port is http"]),
             ({"device_plugin_max_unavailable": 0}, ["device_plugin_max_unavailable is 0"]),
             ({"device_plugin_max_unavailable": "101%"}, ["device_plugin_max_unavailable is 101%"]),
+            ({"device_plugin_image": "registry.example/a;b"}, ["device_plugin_image is no image name"]),
+            ({"device_plugin_rollout_timeout": "0"}, ["device_plugin_rollout_timeout is 0", "1 or more"]),
+            ({"verify_timeout": -5}, ["verify_timeout is -5", "1 or more"]),
         ],
     )
     def test_setting(self, roles: Roles, given: dict[str, Any], words: list[str]) -> None:
@@ -324,6 +327,48 @@ class TestRefusals:
             roles.value("device_plugin", "device_plugin_setting_problems", {"device_plugin_image": IMAGE, **given})
             == []
         )
+
+    @pytest.mark.parametrize(
+        ("said", "shown"),
+        [
+            ("unable to parse requirement: <nil>", "unable to parse requirement: <nil>. The nodes are chosen with"),
+            ("No node matches a=b.", "No node matches a=b. The nodes are chosen with lingjun_rdma_node_selector"),
+            ("Is the API server up?", "Is the API server up?"),
+        ],
+    )
+    def test_nodes_that_can_not_be_read(self, roles: Roles, said: str, shown: str) -> None:
+        facts = {"device_plugin_found_nodes": {"msg": said}}
+        expression = "device_plugin_read_problem ~ device_plugin_read_remedy"
+        text = roles.value("device_plugin", expression, {}, facts)
+        assert text.startswith(shown)
+        assert (text == shown) is shown.endswith("?")
+
+    @pytest.mark.parametrize(
+        ("given", "facts", "triable"),
+        [
+            ({}, {}, True),
+            ({}, {"ansible_check_mode": True}, False),
+            ({"device_plugin_create_namespace": "yes"}, {}, False),
+            ({"device_plugin_create_namespace": True}, {"device_plugin_found_namespace": {"resources": []}}, False),
+            ({"device_plugin_create_namespace": True}, {"device_plugin_found_namespace": {"resources": [{}]}}, True),
+        ],
+    )
+    def test_when_applying_is_tried_first(
+        self, roles: Roles, given: dict[str, Any], facts: dict[str, Any], triable: bool
+    ) -> None:
+        facts = {"device_plugin_found_namespace": {"skipped": True}, **facts}
+        assert roles.value("device_plugin", "device_plugin_triable", given, facts) is triable
+
+    def test_conflict(self, roles: Roles) -> None:
+        item = {"kind": "ConfigMap", "metadata": {"name": "rdma-dp-shared"}}
+        cause = {"reason": "FieldManagerConflict", "message": 'conflict with "kubectl-patch"', "field": ".data"}
+        status = {"reason": "Conflict", "details": {"kind": "configmaps", "name": "x", "causes": [cause]}}
+        good = {"item": item, "method": "patch"}
+        facts = {"device_plugin_applied": {"results": [good, {"item": item, "msg": json.dumps(status)}]}}
+        problem = roles.value("device_plugin", "device_plugin_failure.say", {}, facts)
+        assert problem.startswith("ConfigMap rdma-dp-shared could not be applied: ")
+        assert "kubectl-patch set .data" in problem
+        assert "device_plugin_force_conflicts" in problem
 
     def test_objects_of_others(self, roles: Roles) -> None:
         def found(kind: str, manager: str | None, namespace: str = "kube-system") -> dict[str, Any]:

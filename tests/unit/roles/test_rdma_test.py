@@ -123,9 +123,78 @@ def test_more_environment_and_volumes(render: Render) -> None:
         ({"rdma_test_jobs": ["hostNetwork"]}, "rdma_test_jobs"),
         ({"rdma_test_jobs": []}, "rdma_test_jobs"),
         ({"lingjun_rdma_resource_name": "hca"}, "lingjun_rdma_resource_name"),
+        ({"rdma_test_image": "registry.example/a;b"}, "rdma_test_image is no image name: registry.example/a;b"),
+        ({"rdma_test_image": "registry.example/ü:1"}, "rdma_test_image is no image name"),
+        ({"rdma_test_devices": 0}, "rdma_test_devices is 0"),
+        ({"rdma_test_devices": "-1"}, "rdma_test_devices is -1"),
+        ({"rdma_test_gpus": -1}, "rdma_test_gpus is -1"),
+        ({"rdma_test_gpu_resource": "gpu"}, "rdma_test_gpu_resource is gpu"),
+        ({"rdma_test_parallelism": 0}, "rdma_test_parallelism is 0"),
+        ({"rdma_test_shm_size": "8GB"}, "rdma_test_shm_size is 8GB"),
+        ({"rdma_test_shm_size": "-8Gi"}, "like 8Gi"),
+        ({"rdma_test_shm_size": ""}, "rdma_test_shm_size"),
+        ({"rdma_test_timeout": -5}, "rdma_test_timeout is -5"),
     ],
 )
 def test_refused(roles: Roles, given: dict[str, Any], word: str) -> None:
-    expression = "rdma_test_rules | selectattr('wrong') | map(attribute='say') | list"
-    (problem,) = roles.value("rdma_test", expression, {"rdma_test_image": IMAGE, **given})
+    (problem,) = problems(roles, given)
     assert word in problem
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"rdma_test_shm_size": 8589934592},
+        {"rdma_test_shm_size": "1.5Ti"},
+        {"rdma_test_shm_size": "8e9"},
+        {"rdma_test_image": "localhost/lingjun/rdma-test:0.1.0"},
+        {"rdma_test_image": "[fd00::1]:5000/Team_a/rdma-test@sha256:" + "0" * 64},
+        {"rdma_test_gpus": "0", "rdma_test_gpu_resource": ""},
+    ],
+)
+def test_accepted(roles: Roles, given: dict[str, Any]) -> None:
+    assert problems(roles, given) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, []),
+        ({"rdma_test_gpus": "9"}, ["rdma_test_gpus is 9", "nvidia.com/gpu", "offers is 8"]),
+        ({"rdma_test_devices": 1001}, ["rdma_test_devices is 1001", "rdma/hca", "offers is 1000"]),
+        ({"rdma_test_gpu_resource": "amd.com/gpu"}, ["rdma_test_gpus is 8", "amd.com/gpu", "offers is 0"]),
+        ({"rdma_test_gpu_resource": "amd.com/gpu", "rdma_test_gpus": 0}, []),
+    ],
+)
+def test_more_than_any_node_has(roles: Roles, given: dict[str, Any], words: list[str]) -> None:
+    offered = [{"rdma/hca": 1000, "nvidia.com/gpu": 4}, {"rdma/hca": 500, "nvidia.com/gpu": 8}]
+    facts = {"rdma_test_found_nodes": {"nodes": [{"allocatable": amounts} for amounts in offered]}}
+    found = problems(roles, given, facts, "rdma_test_node_rules")
+    assert len(found) == bool(words)
+    assert not [word for word in words if word not in found[0]]
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "remedy"),
+    [
+        ("running", "ImagePullBackOff", "Check rdma_test_image, the registry and the pull secrets"),
+        ("running", "ErrImageNeverPull", "Load rdma_test_image on the node"),
+        ("running", "Unschedulable", "Correct what the message says"),
+        ("failed", "Error", "The log above"),
+    ],
+)
+def test_what_to_do_about_a_job(roles: Roles, state: str, reason: str, remedy: str) -> None:
+    job = {"name": "rdma-hostnetwork-test", "state": state, "pods": [{"reason": reason}]}
+    good = {"name": "rdma-non-hostnetwork-test", "state": "complete", "pods": [{"reason": ""}]}
+    facts = {"rdma_test_ended": {"jobs": [job, good]}}
+    assert roles.value("rdma_test", "rdma_test_remedy", {}, facts).startswith(remedy)
+
+
+def problems(
+    roles: Roles, given: dict[str, Any], facts: dict[str, Any] | None = None, rules: str = "rdma_test_rules"
+) -> list[str]:
+    expression = f"{rules} | selectattr('wrong') | map(attribute='say') | list"
+    found = roles.value("rdma_test", expression, {"rdma_test_image": IMAGE, **given}, facts)
+    assert isinstance(found, list)
+    return found

@@ -102,7 +102,7 @@ def configmap(text: str) -> list[dict[str, Any]]:
 
 
 SHARED = "mellanox/k8s-rdma-shared-dev-plugin:v1.5.2"
-OURS = {"app.kubernetes.io/name": "rdma-dp"}
+OURS = {"app.kubernetes.io/name": "rdma-dp", "app.kubernetes.io/managed-by": "lingjun.rdma"}
 
 
 class TestForeignPlugins:
@@ -130,6 +130,12 @@ class TestForeignPlugins:
     )
     def test_ours_and_those_that_are_no_plugins(self, other: dict[str, Any]) -> None:
         assert foreign_plugins([other], "rdma/hca") == []
+
+    @pytest.mark.parametrize("manager", [{}, {"app.kubernetes.io/managed-by": "Helm"}])
+    def test_name_alone_does_not_make_it_ours(self, manager: dict[str, str]) -> None:
+        labels = {"app.kubernetes.io/name": "rdma-dp", **manager}
+        (found,) = foreign_plugins([daemonset("rdma-dp", args=["--resource=rdma/hca"], labels=labels)], "rdma/hca")
+        assert found["offers"] is True
 
     @pytest.mark.parametrize(
         ("text", "offers"),
@@ -200,6 +206,10 @@ class TestApiProblem:
     )
     def test_the_servers_own_words(self, text: str) -> None:
         assert api_problem({"msg": text}).startswith(self.FORBIDDEN + ". Use an account")
+
+    @pytest.mark.parametrize(("said", "shown"), [("Is it up?", "Is it up?"), ("No.", "No."), ("No", "No.")])
+    def test_one_stop_at_the_end(self, said: str, shown: str) -> None:
+        assert api_problem({"msg": said}) == shown
 
     def test_remedy_by_reason(self) -> None:
         text = status("NotFound", 'namespaces "rdma" not found')
