@@ -18,13 +18,13 @@ hypothesis.settings.register_profile("lingjun", deadline=None, derandomize=bool(
 hypothesis.settings.load_profile("lingjun")
 
 
-class OneWorkerForTheCluster(LoadScopeScheduling):
-    """All tests that share the sandbox cluster go to one worker, in order; of the others, those of one file."""
+class FileByFile(LoadScopeScheduling):
+    """The tests of one file go to one worker, in order: a cluster's state is handed from one to the next."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "cluster" if nodeid.startswith("tests/cluster/") else nodeid.split("::")[0]
+        return nodeid.split("::")[0]
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
     """How tests are given to the workers of ``pytest -n``."""
-    return OneWorkerForTheCluster(config, log)
+    return FileByFile(config, log)

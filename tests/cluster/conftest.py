@@ -1,7 +1,7 @@
 # Copyright (c) lingjun.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One sandbox cluster for all cluster tests, apart from the one that `make demo` leaves running."""
+"""A sandbox cluster for each test worker, apart from the one that `make demo` leaves running."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def cluster(images: list[Path]) -> Iterator[Sandbox]:
         pytest.fail(
             "The cluster tests need root: namespaces, mounts and cgroups of the sandbox. Run make test as root."
         )
-    sandbox = Sandbox(state=CHECKOUT / "build" / "sandbox-test", nodes=NODES, gpus=8)
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
+    sandbox = Sandbox(state=CHECKOUT / "build" / f"sandbox-test-{worker}", nodes=NODES, gpus=8)
     # A CI that ends us with SIGTERM must not leave a cluster behind: it becomes a KeyboardInterrupt, as Ctrl-C is.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     sandbox.down()

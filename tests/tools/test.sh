@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All tests in one pytest run, one line for each as it ends: the cluster tests on one worker, the others on a second one meanwhile.
+# All tests in one pytest run on two workers, each with a cluster of its own, one line for each test as it ends.
 # However it ends, nothing of it stays behind.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -10,7 +10,9 @@ clean_up() {
     trap '' INT TERM
     # A session of its own, so that playbooks and plugins that the tests started end with them.
     if [ -n "$tests" ]; then kill -TERM -- "-$tests" 2>/dev/null || true; fi
-    "$python" -m tests.sandbox down --state build/sandbox-test >/dev/null
+    for state in build/sandbox-test-*; do
+        if [ -d "$state" ]; then "$python" -m tests.sandbox down --state "$state" >/dev/null; fi
+    done
 }
 trap clean_up EXIT
 trap 'exit 130' INT
@@ -20,6 +22,6 @@ echo "== Tests (unit, protocol, cluster)"
 # Built before, so that the workers do not both build them.
 "$python" image/build.py --output build/images
 "$python" -m tests.sandbox build
-setsid "$python" -m pytest --numprocesses 2 --verbose "$@" tests &
+setsid "$python" -m pytest --numprocesses 2 --no-loadscope-reorder --verbose "$@" tests &
 tests=$!
 wait "$tests"
