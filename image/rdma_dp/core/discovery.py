@@ -53,11 +53,6 @@ def scan(sysfs: Path, dev: Path, all_gids: bool = True) -> Snapshot:
     )
 
 
-def port_states(sysfs: Path, nic: Nic) -> Dict[int, str]:
-    """A look between scans: port number to state ("ACTIVE", ...; "" where unreadable); {} for a device that is gone."""
-    return ports.read_states(os.path.join(str(sysfs), "class", "infiniband", nic.rdma_device))
-
-
 def _is_device(path: str) -> bool:
     return os.path.islink(path) or os.path.isdir(path)
 

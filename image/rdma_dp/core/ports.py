@@ -38,7 +38,7 @@ def read_ports(device_path: str, all_gids: bool = True) -> Tuple[Port, ...]:
 
 
 def read_states(device_path: str) -> Dict[int, str]:
-    """Port number to state, without the rest."""
+    """A look between scans: port number to state ("ACTIVE", ...; "" where unreadable); {} for a device that is gone."""
     ports = device_path + "/ports"
     return {number: _state(ports + "/" + str(number) + "/state") for number in _numbers(ports)}
 

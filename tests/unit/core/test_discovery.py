@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rdma_dp.core import discovery
+from rdma_dp.core import discovery, ports
 from rdma_dp.core.model import Nic, Snapshot
 from tests import nics
 from tests.nics import describe
@@ -456,12 +456,12 @@ def test_a_directory_that_is_no_sysfs_is_called_so(tmp_path: Path) -> None:
 
 def test_port_states_follow_the_port(build: Build) -> None:
     simulated = build("dual-port")
-    nic = by_name(scan(simulated))["mlx4_0"]
-    assert discovery.port_states(simulated.sys, nic) == {1: "ACTIVE", 2: "ACTIVE"}
+    device = os.path.join(simulated.sys, "class", "infiniband", by_name(scan(simulated))["mlx4_0"].rdma_device)
+    assert ports.read_states(device) == {1: "ACTIVE", 2: "ACTIVE"}
     simulated.set_port("mlx4_0", 2, "DOWN")
-    assert discovery.port_states(simulated.sys, nic) == {1: "ACTIVE", 2: "DOWN"}
+    assert ports.read_states(device) == {1: "ACTIVE", 2: "DOWN"}
     simulated.remove_nic("mlx4_0")
-    assert discovery.port_states(simulated.sys, nic) == {}
+    assert ports.read_states(device) == {}
 
 
 def test_ids_outlive_a_driver_reload_that_renumbers(build: Build) -> None:
